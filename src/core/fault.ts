@@ -1,0 +1,102 @@
+// Fault: the world refused (engine, git, disk, vault). One closed table gives every code its retry class and its cure.
+// Never for mistakes in a declaration (those are Diagnostics) and never for our own bugs (those are plain errors).
+
+/** How a failure is come back to: `retry` by itself with backoff, `wait` until something named changes, `person` until somebody acts. */
+export type RetryClass = 'retry' | 'wait' | 'person';
+
+interface FaultRow {
+  readonly retry: RetryClass;
+  readonly help: string;
+}
+
+export const FAULTS = {
+  ENGINE_UNREACHABLE: {
+    retry: 'retry',
+    help: 'check that the Docker engine runs and that its socket may be opened; `windlass doctor` tests both',
+  },
+  ENGINE_REFUSED: { retry: 'retry', help: 'read the message of the engine; the stack is tried again by itself' },
+  ENGINE_TOO_OLD: { retry: 'person', help: 'upgrade the engine, or remove the option that it does not know' },
+  ENGINE_TIMEOUT: { retry: 'retry', help: 'the engine did not answer in time; look at its load and its log' },
+  COMPOSE_MISSING: { retry: 'person', help: 'install the Docker Compose plugin, version 2.40 or newer' },
+  COMPOSE_INVALID: {
+    retry: 'person',
+    help: 'correct the Compose file; `docker compose config` in its folder shows the same message',
+  },
+  COMPOSE_FAILED: {
+    retry: 'retry',
+    help: 'read the last lines of Compose above; the real state is looked at again before the next try',
+  },
+  IMAGE_MISSING: { retry: 'retry', help: 'push or load the image, or correct its name' },
+  IMAGE_PULL_FAILED: { retry: 'retry', help: 'check the name, the registry and the credentials of the engine' },
+  BUILD_FAILED: { retry: 'retry', help: 'read the last lines of the build above' },
+  PORT_TAKEN: { retry: 'retry', help: 'free the port or publish another one' },
+  VOLUME_CHANGED: {
+    retry: 'person',
+    help: 'the definition of a volume that holds data changed; give the new volume another name, or move the data by a request',
+  },
+  NETWORK_CONFLICT: { retry: 'person', help: 'remove the network that was made by hand, or declare it as external' },
+  PROJECT_CONFLICT: {
+    retry: 'person',
+    help: 'set `adopt: true` for the stack to take the project over, or rename the stack',
+  },
+  SERVICE_UNHEALTHY: { retry: 'retry', help: 'read the last log lines of the service' },
+  SERVICE_CRASHED: { retry: 'retry', help: 'read the last log lines of the service' },
+  ONE_SHOT_FAILED: { retry: 'retry', help: 'read the last log lines of the one-shot service' },
+  SETTLE_TIMEOUT: {
+    retry: 'retry',
+    help: 'the stack did not become stable in its `timeout`; read the services named above',
+  },
+  DEPENDENCY_NOT_READY: { retry: 'wait', help: 'the stack waits for its provider and is woken by it' },
+  GIT_UNREACHABLE: { retry: 'retry', help: 'check the address, the network and the credentials of the source' },
+  GIT_AUTH: { retry: 'person', help: 'correct the credentials of the source' },
+  GIT_REF_MISSING: { retry: 'person', help: 'create the branch or correct `ref`' },
+  GIT_OBJECT_MISSING: { retry: 'retry', help: 'the repository lacks an object; fetch again or repair the repository' },
+  GIT_TOO_LARGE: { retry: 'person', help: 'make the repository or file smaller, or raise the limit in windlass.yaml' },
+  GIT_REFUSED: { retry: 'person', help: 'the repository holds something Windlass does not read; the message names it' },
+  HISTORY_REWRITTEN: { retry: 'person', help: 'check who rewrote the branch, then `windlass trust accept TIP`' },
+  TREE_REFUSED: { retry: 'person', help: 'rename or remove the file that the message names' },
+  FILES_FAILED: { retry: 'retry', help: 'check free space and permissions of the state directory' },
+  STATE_CORRUPT: { retry: 'person', help: 'restore the state directory from its copy, or move it away and start anew' },
+  STATE_TOO_NEW: { retry: 'person', help: 'the state directory was written by a newer Windlass; use that version' },
+  LOCK_HELD: { retry: 'retry', help: 'wait for the other run, or `windlass unlock` when its process is gone' },
+  PLAN_STALE: { retry: 'person', help: 'make a new plan: what the saved one saw has changed' },
+  PRUNE_GUARD: { retry: 'person', help: 'read the list, then `windlass prune --confirm DIGEST`' },
+  CANCELLED: { retry: 'retry', help: 'run the same command again: finished work is not repeated' },
+  RESTORE_FAILED: {
+    retry: 'person',
+    help: 'bring the services back to the counts named above, then `windlass resume`',
+  },
+  NOT_FOUND: { retry: 'person', help: '`windlass get` lists what there is' },
+  USAGE: { retry: 'person', help: 'see `windlass --help`' },
+} as const satisfies Record<string, FaultRow>;
+
+export type FaultCode = keyof typeof FAULTS;
+
+/** Plain JSON that goes with a fault. Never a secret. */
+export type FaultData = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+export class Fault extends Error {
+  override readonly name = 'Fault';
+  readonly code: FaultCode;
+  readonly data: FaultData;
+
+  constructor(code: FaultCode, summary: string, options: { data?: FaultData; cause?: unknown } = {}) {
+    super(summary, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.data = options.data ?? {};
+  }
+
+  get retry(): RetryClass {
+    return FAULTS[this.code].retry;
+  }
+
+  get help(): string {
+    return FAULTS[this.code].help;
+  }
+}
+
+/** Any thrown value as a Fault; what is not one keeps its message under `fallback`. */
+export function asFault(error: unknown, fallback: FaultCode): Fault {
+  if (error instanceof Fault) return error;
+  return new Fault(fallback, error instanceof Error ? error.message : String(error), { cause: error });
+}

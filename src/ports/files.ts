@@ -1,0 +1,28 @@
+// Files: the stack's project folder. Written atomically from git blobs; only what Windlass wrote is ever removed.
+
+export interface FileToWrite {
+  /** Relative to the folder, with `/`; validated before (no `..`, no absolute path, no `.git`). */
+  readonly path: string;
+  readonly mode: '100644' | '100755' | '120000';
+  readonly oid: string;
+  /** Keep the inode and write in place: for single-file mounts whose service gets a signal. */
+  readonly inPlace?: boolean;
+}
+
+/** What Windlass wrote into a folder: path → `mode oid`. */
+export type Written = Readonly<Record<string, string>>;
+
+export interface Files {
+  /** Makes `directory` hold exactly `files` beside what others wrote there. Unchanged files keep their inodes. Returns what is written now.
+   * Throws FILES_FAILED naming the path; what was written before stays listed in `onProgress`. */
+  materialize(input: {
+    readonly directory: string;
+    readonly files: readonly FileToWrite[];
+    readonly before: Written;
+    readonly read: (oid: string) => Promise<Uint8Array>;
+    readonly signal?: AbortSignal;
+  }): Promise<Written>;
+  /** A fresh empty folder that only we can read, for one render; removed by `dispose`. */
+  scratch(): Promise<{ readonly directory: string; dispose(): Promise<void> }>;
+  exists(path: string): Promise<boolean>;
+}
