@@ -1,5 +1,7 @@
 // Source: what we need of a git repository. Objects are named by id; the one ref is resolved once per fetch.
 
+import type { Listing } from '../core/state/listing.ts';
+
 export interface SourceSpec {
   readonly name: string;
   /** http(s) or ssh URL, or an absolute path of a local repository (bare or with a work tree). */
@@ -15,21 +17,6 @@ export interface CommitFacts {
   readonly subject: string;
   readonly author: string;
   readonly committedAtMs: number;
-}
-
-export interface TreeEntry {
-  /** Path from the root of the tree that was listed, with `/`. */
-  readonly path: string;
-  readonly mode: '100644' | '100755' | '120000' | '160000' | '40000';
-  readonly oid: string;
-}
-
-/** The listing of one commit: blobs and links flat, folders with their tree ids. */
-export interface Listing {
-  readonly commit: string;
-  readonly entries: readonly TreeEntry[];
-  /** Folder path ('' = root) → tree id. */
-  readonly trees: ReadonlyMap<string, string>;
 }
 
 export interface Source {

@@ -1,8 +1,8 @@
 // Store: the durable memory of a controller, one file. Synchronous: a write has happened (and is on disk where said) when the call returns.
 import type { Applied, Attempt, Hold } from '../core/state/applied.ts';
+import type { Desired } from '../core/state/desired.ts';
 import type { Condition } from '../core/status/condition.ts';
 import type { RunRecord, StackEvent } from '../core/status/event.ts';
-import type { Desired } from '../core/state/desired.ts';
 import type { Written } from './files.ts';
 
 /** One cell of a plan, before (`start`) or after (`end`) its execute. */

@@ -1,0 +1,20 @@
+// Vault: the secret store. Values leave it only into memory; everything that goes out of the process is redacted by value.
+
+/** Where a secret belongs; looked up in the order stack, group, fleet. */
+export type Scope = `stack/${string}` | `group/${string}` | 'fleet';
+
+export interface SecretPolicy {
+  readonly length: number;
+  readonly alphabet: 'alnum' | 'hex' | 'ascii';
+}
+
+export interface Vault {
+  /** The first value found in `scopes`; null when there is none. Throws when the vault cannot be asked. */
+  find(key: string, scopes: readonly Scope[]): Promise<string | null>;
+  /** Find-or-create in `scope`: two callers at once get the same value. */
+  mint(key: string, scope: Scope, policy: SecretPolicy): Promise<string>;
+  put(key: string, scope: Scope, value: string): Promise<void>;
+  remove(key: string, scope: Scope): Promise<boolean>;
+  /** Names only. */
+  list(): Promise<readonly { readonly key: string; readonly scope: Scope; readonly updatedAtMs: number }[]>;
+}
