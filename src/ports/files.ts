@@ -24,5 +24,12 @@ export interface Files {
   }): Promise<Written>;
   /** A fresh empty folder that only we can read, for one render; removed by `dispose`. */
   scratch(): Promise<{ readonly directory: string; dispose(): Promise<void> }>;
+  /** Which of `mounted` (absolute files or folders below `directory`) hold a file that is not as we wrote it, or miss one. Cheap: no content
+   * is read while size, inode and times are what they were after our write. Files that others added are no edit. */
+  edited(input: {
+    readonly directory: string;
+    readonly written: Written;
+    readonly mounted: readonly string[];
+  }): Promise<readonly string[]>;
   exists(path: string): Promise<boolean>;
 }

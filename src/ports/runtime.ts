@@ -40,6 +40,8 @@ export interface UpInput {
   /** Only these services, without their dependencies. */
   readonly services: readonly string[];
   readonly forceRecreate: boolean;
+  /** Create only: volumes get their owners before anything boots. */
+  readonly noStart?: boolean;
   readonly signal: AbortSignal;
   /** One line of progress. */
   readonly note?: (line: string) => void;

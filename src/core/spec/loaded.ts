@@ -1,4 +1,5 @@
 // Loaded: what a commit declares, after reading and checking, before rendering. Plain data; diagnostics say what could not be read.
+import type { OnFileChange } from '../state/desired.ts';
 import type { Listing, TreeEntry } from '../state/listing.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 
@@ -60,6 +61,8 @@ export interface LoadedStack {
   /** Validated `hooks:` of the app and then of the stack, phase → actions. */
   readonly hooks: Readonly<Record<string, readonly unknown[]>>;
   readonly backup: unknown;
+  /** `x-windlass` of the Compose services, by service; Compose itself drops it. */
+  readonly extensions: Readonly<Record<string, { readonly onFileChange?: OnFileChange; readonly oneShot?: boolean }>>;
   readonly warnings: readonly Diagnostic[];
 }
 

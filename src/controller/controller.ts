@@ -1,0 +1,489 @@
+// Controller: the loop. Watches only add keys; a sweep judges every stack from one look at the engine; a pass works on one stack.
+// Level-triggered: what is done depends on the state alone, never on what woke us.
+import { asFault, Fault } from '../core/fault.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
+import { backoffMs } from '../core/status/backoff.ts';
+import type { Condition } from '../core/status/condition.ts';
+import { type Outcome, settle } from '../core/status/settle.ts';
+import { inWindow } from '../core/status/window.ts';
+import type { Observer } from '../engine/observer.ts';
+import { deploy } from '../operations/deploy.ts';
+import type { FleetAt } from '../operations/fleet-at.ts';
+import { goneOf } from '../operations/gone.ts';
+import type { House } from '../operations/house.ts';
+import { rollBack } from '../operations/rollback.ts';
+import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
+import { uninstall } from '../operations/uninstall.ts';
+import { needsWork, Workbench } from '../operations/workbench.ts';
+import { Nudges } from './nudges.ts';
+import { type Answer, Queue } from './queue.ts';
+import { poll } from './watch/poll.ts';
+import { gitDirOf, watchPushes } from './watch/push.ts';
+import { watchRuntime } from './watch/runtime.ts';
+import { WorkerSlots } from './worker-slots.ts';
+
+export interface ControllerOptions {
+  readonly house: House;
+  readonly pollMs: number;
+  /** Everything is compared this often, whatever events said. */
+  readonly intervalMs: number;
+  /** Progress of the deploys, for the log. */
+  readonly progress?: (stack: string) => Observer;
+  readonly log: (line: string) => void;
+}
+
+/** The pseudo stack that carries what is true of the fleet as a whole. */
+export const FLEET = '@fleet';
+/** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
+const IN_FLIGHT = 64;
+const NUDGE_POLL_MS = 200;
+const HEAL_WINDOW_MS = 60 * 60_000;
+
+export class Controller {
+  readonly #options: ControllerOptions;
+  readonly #house: House;
+  readonly #bench: Workbench;
+  readonly #queue: Queue;
+  readonly #slots: WorkerSlots;
+  readonly #stop = new AbortController();
+  /** Aborted by a second signal: running cells end too. */
+  readonly #now = new AbortController();
+  readonly #nudges: Nudges;
+  #at: FleetAt | null = null;
+  #fetching: Promise<void> | null = null;
+  #fetchAgain = false;
+  #sweeping: Promise<void> | null = null;
+  #sweepAgain: string | null = null;
+  #engineLost = false;
+  readonly #refusedAtSweep = new Map<string, Fault>();
+  readonly #loops: Promise<unknown>[] = [];
+  readonly #closers: (() => Promise<void>)[] = [];
+
+  constructor(options: ControllerOptions) {
+    this.#options = options;
+    this.#house = options.house;
+    this.#bench = new Workbench(options.house);
+    this.#slots = new WorkerSlots(options.house.settings.concurrency);
+    this.#nudges = new Nudges(options.house.store);
+    this.#queue = new Queue({
+      clock: options.house.clock,
+      concurrency: IN_FLIGHT,
+      delayMs: backoffMs,
+      work: (key, triggers) => this.#pass(key, triggers),
+      onError: (key, error) => this.#options.log(`error ${key}: ${this.#house.redact(String(error))}`),
+    });
+  }
+
+  /** Starts the watches and the first sweep; resolves when both are on. */
+  async start(): Promise<void> {
+    const { source, clock, runtime, store } = this.#house;
+    this.#markInterrupted();
+    const gitDir = source.spec.url.startsWith('/') ? gitDirOf(source.spec.url) : null;
+    if (gitDir) this.#closers.push(await watchPushes(gitDir, () => void this.refresh('push')));
+    const signal = this.#stop.signal;
+    this.#loops.push(
+      poll(clock, this.#options.pollMs, signal, () => this.refresh('poll')),
+      poll(clock, this.#options.intervalMs, signal, () => this.sweep('schedule', true)),
+      watchRuntime(runtime, clock, signal, {
+        look: (project, what) => {
+          if (project !== '' && this.#knows(project)) this.#queue.add(project, what);
+          else if (project === '' && this.#matters(what)) void this.sweep(what);
+        },
+        lost: (error) => this.#lostEngine(error),
+        connected: () => void this.sweep('engine connected', true),
+      }),
+      this.#watchNudges(signal),
+    );
+    store.putValue('controller', { owner: this.#house.settings.owner, sinceMs: clock.nowMs() });
+    await this.refresh('start');
+  }
+
+  /** Running cells finish, nothing new starts; `hurry` ends them too. Resolves when all is quiet. */
+  async stop(): Promise<void> {
+    this.#stop.abort(new Fault('CANCELLED', 'the controller stops'));
+    for (const close of this.#closers) await close();
+    await this.#queue.close();
+    await Promise.allSettled([...this.#loops, this.#fetching, this.#sweeping]);
+    this.#house.store.deleteValue('controller');
+  }
+
+  hurry(): void {
+    this.#now.abort(new Fault('CANCELLED', 'stopped at once'));
+  }
+
+  /** Fetches and, when the tip moved, loads and sweeps. Calls that come while one runs become one more. */
+  refresh(trigger: string): Promise<void> {
+    if (this.#fetching) {
+      this.#fetchAgain = true;
+      return this.#fetching;
+    }
+    this.#fetching = (async () => {
+      do {
+        this.#fetchAgain = false;
+        await this.#fetch(trigger);
+      } while (this.#fetchAgain && !this.#stop.signal.aborted);
+      this.#fetching = null;
+    })();
+    return this.#fetching;
+  }
+
+  async #fetch(trigger: string): Promise<void> {
+    const { source, store } = this.#house;
+    let tip: string | null;
+    try {
+      tip = await source.fetch(this.#stop.signal);
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_UNREACHABLE') });
+      // After a restart without network the last good tip is still known.
+      tip = this.#at ? null : await source.tip();
+      if (tip === null) return;
+    }
+    if (tip === this.#at?.revision.commit) {
+      this.#settleFleet({ kind: 'ok' });
+      return;
+    }
+    const acceptedKey = `accepted/${source.spec.name}`;
+    const accepted = store.value(acceptedKey);
+    try {
+      if (typeof accepted === 'string' && accepted !== tip && !(await source.descends(tip, accepted))) {
+        this.#settleFleet({
+          kind: 'source-unreachable',
+          fault: new Fault(
+            'HISTORY_REWRITTEN',
+            `${source.spec.ref} is at ${tip.slice(0, 12)}, which does not descend from ${accepted.slice(0, 12)}, the last accepted commit`,
+          ),
+        });
+        if (this.#at) return;
+        tip = accepted;
+      }
+      this.#at = await this.#bench.reader.read(tip);
+      store.putValue(acceptedKey, tip);
+      await source.pin('accepted', tip);
+      if (tip === accepted || typeof accepted !== 'string') this.#settleFleet({ kind: 'ok' });
+    } catch (error) {
+      this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_OBJECT_MISSING') });
+      return;
+    }
+    this.#settleFleet({ kind: 'ok' });
+    for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
+    await this.sweep(trigger);
+  }
+
+  /** Judges all stacks from one look and queues those that need work. `everything` also inspects each container. */
+  sweep(trigger: string, everything = false): Promise<void> {
+    if (this.#sweeping) {
+      this.#sweepAgain = trigger;
+      return this.#sweeping;
+    }
+    this.#sweeping = (async () => {
+      let why: string | null = trigger;
+      let all = everything;
+      while (why !== null && !this.#stop.signal.aborted) {
+        this.#sweepAgain = null;
+        await this.#sweepOnce(why, all);
+        why = this.#sweepAgain;
+        all = false;
+      }
+      this.#sweeping = null;
+    })();
+    return this.#sweeping;
+  }
+
+  async #sweepOnce(trigger: string, everything: boolean): Promise<void> {
+    const at = this.#at;
+    if (!at) return;
+    let surveyed: readonly Surveyed[];
+    try {
+      const index = await this.#bench.look.fresh(everything ? 'all' : 'known');
+      if (this.#engineLost) this.#foundEngine();
+      surveyed = await this.#bench.survey([...at.fleet.stacks.keys(), ...at.fleet.broken.keys()], at, index);
+    } catch (error) {
+      this.#lostEngine(error);
+      return;
+    }
+    this.#refusedAtSweep.clear();
+    for (const one of surveyed) {
+      if (this.#queue.busy(one.name)) continue;
+      if (one.kind === 'judged') {
+        if (needsWork(one) && !this.#heldBack(one)) this.#queue.add(one.name, trigger);
+        else this.#settleJudged(one);
+      } else {
+        if (one.kind === 'refused') this.#refusedAtSweep.set(one.name, one.fault);
+        this.#queue.add(one.name, trigger);
+      }
+    }
+    await this.#prune(at, trigger);
+  }
+
+  /** Held stacks are settled in the sweep: they need no pass. */
+  #heldBack(one: Judged): boolean {
+    return holdOf(one.stack, this.#house.store.holds(one.name), this.#house.clock.nowMs()) !== null;
+  }
+
+  async #pass(name: string, triggers: ReadonlySet<string>): Promise<Answer> {
+    const at = this.#at;
+    if (!at || this.#stop.signal.aborted) return { kind: 'done' };
+    const trigger = [...triggers].join(', ');
+    let one: Surveyed | undefined;
+    try {
+      const index = await this.#bench.look.fresh([name]);
+      [one] = await this.#bench.survey([name], at, index);
+    } catch (error) {
+      this.#lostEngine(error);
+      return { kind: 'done' };
+    }
+    if (!one) return { kind: 'done' };
+    if (one.kind === 'invalid') return this.#settle(name, null, { kind: 'invalid', diagnostics: one.diagnostics });
+    const clash = this.#refusedAtSweep.get(name);
+    if (one.kind === 'refused') {
+      if (one.stack === null) return { kind: 'done' };
+      return this.#settle(name, one.judged, { kind: 'failed', fault: one.fault });
+    }
+    if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
+      if (triggers.size === 1 && !triggers.has('retry'))
+        return this.#settle(name, one, { kind: 'failed', fault: clash });
+    this.#refusedAtSweep.delete(name);
+    return this.#work(one, trigger);
+  }
+
+  async #work(one: Judged, trigger: string): Promise<Answer> {
+    const { store, clock } = this.#house;
+    const now = clock.nowMs();
+    const hold = holdOf(one.stack, store.holds(one.name), now);
+    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason });
+    if (!needsWork(one)) return this.#settleJudged(one);
+    const { situation } = one.diff;
+    const healing = situation === 'drift';
+    if (healing && one.attempt === null && one.stack.drift !== 'heal') return this.#settleJudged(one);
+    const provider = this.#missingProvider(one.stack);
+    if (provider && !healing) return this.#settle(one.name, one, { kind: 'waiting', provider });
+    if (!healing && one.stack.windows.length > 0) {
+      const window = inWindow(one.stack.windows, now);
+      if (!window.open)
+        return this.#settle(one.name, one, { kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
+    }
+    this.#settle(one.name, one, { kind: 'progressing' });
+    this.#options.log(
+      `${one.name}: ${situation === 'drift' ? 'heal' : 'deploy'} ${one.at.revision.commit.slice(0, 7)} (${trigger})`,
+    );
+    let fault: Fault | undefined;
+    try {
+      const outcome = await deploy({
+        house: this.#house,
+        look: this.#bench.look,
+        surveyor: this.#bench.surveyor,
+        judged: [one],
+        layers: [[one.name]],
+        trigger,
+        stop: this.#stop.signal,
+        signal: this.#now.signal,
+        worker: this.#slots,
+        ...(this.#options.progress ? { progress: this.#options.progress(one.name) } : {}),
+      });
+      fault = outcome.failures.get(one.name);
+    } catch (error) {
+      if (this.#stop.signal.aborted) return { kind: 'done' };
+      fault = asFault(error, 'ENGINE_REFUSED');
+    }
+    if (fault?.code === 'CANCELLED') return { kind: 'done' };
+    const after = await this.#again(one);
+    if (fault) {
+      if (one.stack.onFailure === 'rollback' && !healing && (await rollBack(this.#bench, after ?? one, fault))) {
+        this.#queue.add(one.name, 'rollback');
+        return this.#settle(one.name, after, { kind: 'failed', fault });
+      }
+      return this.#settle(one.name, after, { kind: 'failed', fault });
+    }
+    const heals = healing && one.diff.changes.length > 0 ? this.#countHeal(one.name, now) : 0;
+    const answer = this.#settle(
+      one.name,
+      after,
+      healing && heals > 0
+        ? { kind: 'healed', healsInARow: heals, changes: one.diff.changes.length }
+        : { kind: 'deployed' },
+    );
+    for (const [name, stack] of one.at.fleet.stacks)
+      if (Object.values(stack.integrate).includes(one.name)) this.#queue.add(name, `provider ${one.name} is ready`);
+    return answer;
+  }
+
+  async #again(one: Judged): Promise<Judged | null> {
+    try {
+      return await this.#bench.surveyor.again(one, await this.#bench.look.fresh('known'));
+    } catch {
+      return null;
+    }
+  }
+
+  #settleJudged(one: Judged): Answer {
+    const hold = holdOf(one.stack, this.#house.store.holds(one.name), this.#house.clock.nowMs());
+    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason });
+    if (one.diff.changes.length > 0)
+      return this.#settle(one.name, one, {
+        kind: 'drift-found',
+        policy: one.stack.drift === 'off' ? 'off' : 'warn',
+        changes: one.diff.changes.length,
+      });
+    return this.#settle(one.name, one, { kind: 'in-sync' });
+  }
+
+  #missingProvider(stack: LoadedStack): string | null {
+    for (const provider of Object.values(stack.integrate)) {
+      const ready = this.#house.store.conditions(provider).find((one) => one.type === 'Ready');
+      if (ready?.status !== 'True') return provider;
+    }
+    return null;
+  }
+
+  #countHeal(name: string, now: number): number {
+    const { store } = this.#house;
+    const before = (store.value(`heals/${name}`) as number[] | null) ?? [];
+    const heals = [...before.filter((at) => now - at < HEAL_WINDOW_MS), now];
+    store.putValue(`heals/${name}`, heals.slice(-100));
+    return heals.length;
+  }
+
+  /** The one place where an outcome becomes conditions, an event and the time to come back. */
+  #settle(name: string, judged: Judged | null, outcome: Outcome): Answer {
+    const { store, clock, redact } = this.#house;
+    const previous = store.conditions(name);
+    const refused = this.#bench.refused(name);
+    const settled = settle({
+      nowMs: clock.nowMs(),
+      previous,
+      revision: this.#at?.revision.commit ?? '',
+      appliedRevision: store.applied(name)?.revision ?? '',
+      rolledBack:
+        judged !== null && refused !== null && refused.instead === judged.at.revision.commit ? refused.reason : null,
+      verified: { kind: 'disabled' },
+      outcome,
+      health: judged
+        ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
+        : null,
+      failures: this.#queue.failures(name),
+    });
+    store.putConditions(name, settled.conditions);
+    if (settled.event) this.#say(name, settled.event.level, settled.event.reason, redact(settled.event.message));
+    const back = settled.comeBack;
+    if (back === 'backoff') return { kind: 'backoff' };
+    if (typeof back === 'object') return { kind: 'after', ms: back.afterMs };
+    return { kind: 'done' };
+  }
+
+  #say(stack: string, level: 'info' | 'warning' | 'error', reason: string, message: string): void {
+    const { store, clock } = this.#house;
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack,
+      level,
+      reason,
+      message,
+      revision: this.#at?.revision.commit ?? '',
+    });
+    this.#options.log(`${level === 'info' ? '' : `${level} `}${stack}: ${reason}${message ? `: ${message}` : ''}`);
+  }
+
+  #settleFleet(state: { kind: 'ok' } | { kind: 'source-unreachable'; fault: Fault }): void {
+    const { store, clock, redact } = this.#house;
+    const before = store.conditions(FLEET).find((one) => one.type === 'Ready');
+    const reason =
+      state.kind === 'ok'
+        ? 'Succeeded'
+        : state.fault.code === 'HISTORY_REWRITTEN'
+          ? 'HistoryRewritten'
+          : 'SourceUnreachable';
+    const status = state.kind === 'ok' ? 'True' : 'False';
+    const message = state.kind === 'ok' ? '' : redact(state.fault.message);
+    if (before?.status === status && before.reason === reason) return;
+    const condition: Condition = {
+      type: 'Ready',
+      status,
+      reason,
+      message,
+      revision: this.#at?.revision.commit ?? '',
+      sinceMs: clock.nowMs(),
+    };
+    store.putConditions(FLEET, [condition]);
+    if (state.kind !== 'ok') this.#say(FLEET, 'error', reason, message);
+    else if (before) this.#say(FLEET, 'info', 'SourceRecovered', 'the source answers again');
+  }
+
+  #lostEngine(error: unknown): void {
+    if (this.#engineLost || this.#stop.signal.aborted) return;
+    const fault = asFault(error, 'ENGINE_UNREACHABLE');
+    this.#engineLost = true;
+    const names = this.#at ? [...this.#at.fleet.stacks.keys()] : [];
+    for (const name of names) this.#settle(name, null, { kind: 'unknown', fault });
+    this.#say(FLEET, 'error', 'EngineUnreachable', this.#house.redact(fault.message));
+  }
+
+  #foundEngine(): void {
+    this.#engineLost = false;
+    this.#say(FLEET, 'info', 'EngineRecovered', 'the engine answers again');
+  }
+
+  #knows(project: string): boolean {
+    return this.#at?.fleet.stacks.has(project) ?? false;
+  }
+
+  /** Image and network events that can change a verdict; volumes are never repaired. */
+  #matters(what: string): boolean {
+    return /^(network (destroy|connect|disconnect|create)|image (tag|untag|delete|load|pull|import))/.test(what);
+  }
+
+  async #prune(at: FleetAt, trigger: string): Promise<void> {
+    const { store, settings } = this.#house;
+    const gone = goneOf(at.fleet, store.allApplied(), settings.pruneLimit);
+    if (gone.removable.length === 0) return;
+    if (gone.guard !== null) {
+      for (const one of gone.removable)
+        this.#settle(one.stack, null, {
+          kind: 'prune-guarded',
+          message: `${gone.guard}; windlass prune --confirm ${gone.digest}`,
+        });
+      return;
+    }
+    for (const one of gone.removable) {
+      if (this.#stop.signal.aborted) return;
+      try {
+        await uninstall(this.#house, this.#bench.look, one, trigger, this.#now.signal);
+        this.#say(one.stack, 'info', 'Uninstalled', 'it left the fleet; its volumes stay');
+      } catch (error) {
+        const fault = asFault(error, 'ENGINE_REFUSED');
+        this.#say(one.stack, 'error', 'UninstallFailed', this.#house.redact(fault.message));
+      }
+    }
+  }
+
+  /** Runs that a killed controller left behind. Their stacks are found by the sweep: an attempt is on record. */
+  #markInterrupted(): void {
+    const { store, clock } = this.#house;
+    for (const run of store.runs({ outcome: 'running' }))
+      store.putRun({
+        ...run,
+        outcome: 'interrupted',
+        endedAtMs: clock.nowMs(),
+        message: 'the process ended before the run did',
+      });
+  }
+
+  async #watchNudges(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#house;
+    while (!signal.aborted) {
+      try {
+        await clock.sleep(NUDGE_POLL_MS, signal, true);
+      } catch {
+        return;
+      }
+      for (const nudge of this.#nudges.take()) {
+        if (nudge.fetch) await this.refresh('nudge');
+        for (const name of nudge.stack === '' ? (this.#at?.fleet.stacks.keys() ?? []) : [nudge.stack]) {
+          this.#queue.forget(name);
+          this.#queue.add(name, 'nudge');
+        }
+        this.#nudges.done(nudge, clock.nowMs());
+      }
+    }
+  }
+}

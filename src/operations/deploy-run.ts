@@ -1,0 +1,45 @@
+// What the steps of one deploy share: the house, how to look again, and what each stack was judged to be.
+
+import { Fault } from '../core/fault.ts';
+import { planKey } from '../engine/cache.ts';
+import type { StepContext } from '../engine/step.ts';
+import type { House } from './house.ts';
+import type { Look } from './look.ts';
+import type { Judged, Surveyor } from './survey.ts';
+
+/** Payload of a deploy target: plain JSON, so that a plan can be stored and printed. */
+export interface DeployTarget {
+  readonly stack: string;
+  readonly revision: string;
+  /** Digest of what is desired. */
+  readonly desired: string;
+  /** Digest of what was observed when the plan was made. */
+  readonly observed: string;
+}
+
+export interface DeployRun {
+  readonly id: string;
+  readonly house: House;
+  readonly look: Look;
+  readonly surveyor: Surveyor;
+  readonly judged: ReadonlyMap<string, Judged>;
+  /** Taken while a stack changes the engine, given back while it settles: a wait never holds a worker that another stack needs. */
+  readonly worker: { acquire(signal: AbortSignal): Promise<() => void> } | null;
+}
+
+const judgedNow = planKey<Judged>('judged');
+
+/** The stack as last seen in this run; looks again when the context is fresh. */
+export async function judgedOf(
+  run: DeployRun,
+  ctx: Pick<StepContext, 'cache' | 'fresh'>,
+  stack: string,
+): Promise<Judged> {
+  const planned = run.judged.get(stack);
+  if (!planned) throw new Fault('NOT_FOUND', `there is no stack ${stack} in this plan`);
+  const key = judgedNow.at(stack);
+  if (!ctx.fresh) return ctx.cache.get(key) ?? planned;
+  const judged = await run.surveyor.again(planned, await run.look.fresh([planned.resolved.desired.project]));
+  ctx.cache.set(key, judged);
+  return judged;
+}

@@ -1,0 +1,204 @@
+// Deploy: the one verb. Makes what runs equal to what is desired, for one stack or many, and never touches data.
+
+import { asFault, Fault } from '../core/fault.ts';
+import { formatChange } from '../core/plan/format.ts';
+import type { RunRecord } from '../core/status/event.ts';
+import { assertFresh, planDigest } from '../engine/digest.ts';
+import { CancelledError } from '../engine/fan-out.ts';
+import { multiplex, type Observer } from '../engine/observer.ts';
+import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
+import { Plan, type PlanData } from '../engine/plan.ts';
+import type { DeployRun, DeployTarget } from './deploy-run.ts';
+import type { House } from './house.ts';
+import { holdLeases } from './leases.ts';
+import type { Look } from './look.ts';
+import { deploySteps } from './steps/registry.ts';
+import type { Judged, Surveyor } from './survey.ts';
+
+export interface DeployPlan {
+  readonly data: PlanData<DeployTarget>;
+  /** Of desired, observed and steps: what a saved plan is refused by when it moved. */
+  readonly digest: string;
+}
+
+export const DEPLOY_STEPS = ['materialize', 'pull-images', 'converge', 'settle', 'record'] as const;
+
+/** Pure: targets = stacks, phases = layers of the integration graph that hold any of them. */
+export function planDeploy(
+  judged: readonly Judged[],
+  layers: readonly (readonly string[])[],
+  concurrency: number,
+): DeployPlan {
+  const byName = new Map(judged.map((one) => [one.name, one]));
+  const phases = layers
+    .map((layer) => layer.filter((name) => byName.has(name)))
+    .filter((layer) => layer.length > 0)
+    .map((layer, index) => ({
+      name: `layer ${index + 1}`,
+      steps: [...DEPLOY_STEPS],
+      concurrency,
+      targets: layer.map((name) => {
+        const one = byName.get(name)!;
+        return {
+          id: name,
+          payload: {
+            stack: name,
+            revision: one.at.revision.commit,
+            desired: one.resolved.desired.digest,
+            observed: one.diff.observedDigest,
+          },
+        };
+      }),
+    }));
+  const data: PlanData<DeployTarget> = { operation: 'deploy', phases };
+  const payloads = phases.flatMap((phase) => phase.targets.map((target) => target.payload));
+  return {
+    data,
+    digest: planDigest({
+      plan: data,
+      desired: payloads.map((payload) => payload.desired),
+      observed: payloads.map((payload) => payload.observed),
+    }),
+  };
+}
+
+export interface DeployOptions {
+  readonly house: House;
+  readonly look: Look;
+  readonly surveyor: Surveyor;
+  readonly judged: readonly Judged[];
+  readonly layers: readonly (readonly string[])[];
+  /** Who asked: `cli`, `push`, `drift`, `schedule`, … for the history. */
+  readonly trigger: string;
+  readonly signal?: AbortSignal;
+  /** Drains: running cells finish, nothing new starts. */
+  readonly stop?: AbortSignal;
+  readonly progress?: Observer;
+  readonly confirm?: () => Promise<boolean> | boolean;
+  readonly preview?: (text: string) => void;
+  readonly dryRun?: boolean;
+  readonly skipPhases?: readonly string[];
+  /** A digest that somebody saw; refused when the plan is another one now. */
+  readonly expected?: string;
+  readonly worker?: DeployRun['worker'];
+}
+
+export interface DeployOutcome {
+  readonly digest: string;
+  readonly runs: readonly RunRecord[];
+  /** Stack → what went wrong. */
+  readonly failures: ReadonlyMap<string, Fault>;
+}
+
+/** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails per stack is in the outcome. */
+export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
+  const { house, judged } = options;
+  const { store, clock } = house;
+  const plan = planDeploy(judged, options.layers, house.settings.concurrency);
+  if (options.expected !== undefined) assertFresh(options.expected, plan.digest);
+  const id = clock.id();
+  const run: DeployRun = {
+    id,
+    house,
+    look: options.look,
+    surveyor: options.surveyor,
+    judged: new Map(judged.map((one) => [one.name, one])),
+    worker: options.worker ?? null,
+  };
+  const failures = new Map<string, Fault>();
+  const runs = new Map<string, RunRecord>();
+  const finish = (stack: string, outcome: RunRecord['outcome'], message: string): void => {
+    const before = runs.get(stack);
+    if (!before || before.endedAtMs !== 0) return;
+    const after = { ...before, endedAtMs: clock.nowMs(), outcome, message };
+    runs.set(stack, after);
+    store.putRun(after);
+  };
+  const watch: Observer = {
+    onTargetEnd(_phase, stack, _slot, error) {
+      if (!error) return finish(stack, 'succeeded', '');
+      const cancelled = options.signal?.aborted || options.stop?.aborted || error instanceof CancelledError;
+      const fault = cancelled
+        ? new Fault('CANCELLED', 'stopped before it was done', { cause: error })
+        : asFault(error, 'ENGINE_REFUSED');
+      failures.set(stack, fault);
+      const attempt = store.attempt(stack);
+      const message = house.redact(fault.message);
+      if (attempt && !cancelled) store.putAttempt({ ...attempt, lastFault: { code: fault.code, message } });
+      finish(stack, cancelled ? 'cancelled' : 'failed', message);
+    },
+  };
+  const leases = options.dryRun
+    ? null
+    : holdLeases(
+        house,
+        judged.map((one) => one.name),
+      );
+  try {
+    await execWithConfirm(Plan.fromData(plan.data, { steps: deploySteps(run) }), {
+      planId: id,
+      dryRun: options.dryRun ?? false,
+      skipPhases: options.skipPhases ?? [],
+      ...(options.signal ? { signal: options.signal } : {}),
+      ...(options.stop ? { stop: options.stop } : {}),
+      ...(options.confirm ? { confirm: options.confirm } : {}),
+      ...(options.preview ? { out: { write: options.preview } } : {}),
+      progress: multiplex(watch, options.progress),
+      journal: {
+        record: (entry) => {
+          // The attempt and the run are on disk before the first cell of a stack changes anything.
+          const one = run.judged.get(entry.target);
+          if (one && !runs.has(entry.target)) runs.set(entry.target, begin(run, one, options.trigger));
+          store.journal({
+            run: id,
+            phase: entry.phase,
+            target: entry.target,
+            step: entry.step,
+            event: entry.event,
+            outcome: entry.outcome,
+            atMs: entry.at,
+          });
+        },
+      },
+    });
+  } catch (error) {
+    // What failed per stack is told per stack; only what concerns the run as a whole goes up.
+    if (error instanceof DeclinedError || failures.size === 0) throw error;
+  } finally {
+    leases?.release();
+  }
+  return { digest: plan.digest, runs: [...runs.values()], failures };
+}
+
+/** Intent is on disk before the first mutation. */
+function begin(run: DeployRun, one: Judged, trigger: string): RunRecord {
+  const { store, clock } = run.house;
+  const digest = one.resolved.desired.digest;
+  const before = store.attempt(one.name);
+  const same = before?.digest === digest;
+  store.putAttempt({
+    stack: one.name,
+    digest,
+    revision: one.at.revision.commit,
+    count: same ? before.count + 1 : 1,
+    startedAtMs: same ? before.startedAtMs : clock.nowMs(),
+    completedPhases: same ? before.completedPhases : [],
+    converged: false,
+    lastFault: null,
+  });
+  const record: RunRecord = {
+    id: `${run.id.slice(0, 12)}-${one.name}`,
+    stack: one.name,
+    operation: one.diff.situation === 'drift' ? 'heal' : 'deploy',
+    trigger,
+    revision: one.at.revision.commit,
+    digest,
+    startedAtMs: clock.nowMs(),
+    endedAtMs: 0,
+    outcome: 'running',
+    message: '',
+    changes: one.diff.changes.map(formatChange),
+  };
+  store.putRun(record);
+  return record;
+}

@@ -1,0 +1,34 @@
+// What left the fleet: stacks that are on record but no longer declared, and whether they may be removed without asking. Pure.
+import { createHash } from 'node:crypto';
+import type { LoadedFleet } from '../core/spec/loaded.ts';
+import type { Applied } from '../core/state/applied.ts';
+
+export interface Gone {
+  /** To be removed: containers and networks, volumes never. */
+  readonly removable: readonly Applied[];
+  /** Left alone because their own prune flag is false. */
+  readonly kept: readonly Applied[];
+  /** Why nothing is removed without a person's word; null = the guard is content. */
+  readonly guard: string | null;
+  /** Names the list, for `windlass prune --confirm`. */
+  readonly digest: string;
+}
+
+/** A document that cannot be read is never "gone": its stack is in `fleet.broken`. An error of the fleet as a whole freezes everything. */
+export function goneOf(fleet: LoadedFleet, applied: readonly Applied[], pruneLimit: number): Gone {
+  const left = applied.filter((one) => !fleet.stacks.has(one.stack) && !fleet.broken.has(one.stack));
+  const removable = left.filter((one) => one.prune);
+  const kept = left.filter((one) => !one.prune);
+  const allowed = Math.max(1, Math.floor(applied.length * pruneLimit));
+  const error = fleet.diagnostics.find((one) => one.severity === 'error');
+  const guard = error
+    ? `the fleet cannot be read as a whole: ${error.summary}`
+    : removable.length > allowed
+      ? `${removable.length} of ${applied.length} stacks left the fleet at once; ${allowed} may go without asking`
+      : null;
+  const digest = createHash('sha256')
+    .update(JSON.stringify(removable.map((one) => [one.stack, one.desired.digest]).sort()))
+    .digest('hex')
+    .slice(0, 16);
+  return { removable, kept, guard, digest };
+}

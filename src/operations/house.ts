@@ -1,0 +1,34 @@
+// House: the ports and settings that every operation is handed. Made once, in wire.ts.
+import type { Clock } from '../ports/clock.ts';
+import type { Files } from '../ports/files.ts';
+import type { Runtime } from '../ports/runtime.ts';
+import type { Source } from '../ports/source.ts';
+import type { Store } from '../ports/store.ts';
+import type { Vault } from '../ports/vault.ts';
+
+export interface Settings {
+  /** Absolute. */
+  readonly stateDir: string;
+  /** How long a stack must stay well before a deploy counts, and how often it is looked at in that time. */
+  readonly settleMs: number;
+  readonly settleSamples: number;
+  /** Share of the stacks, 0–1, that may vanish at once before prune waits for a person. */
+  readonly pruneLimit: number;
+  readonly concurrency: number;
+  /** Bundled apps: path below `apps/` → text. */
+  readonly bundled: Readonly<Record<string, string>>;
+  /** Told to people as the writer of leases: host and process. */
+  readonly owner: string;
+}
+
+export interface House {
+  readonly clock: Clock;
+  readonly files: Files;
+  readonly runtime: Runtime;
+  readonly store: Store;
+  readonly vault: Vault | null;
+  readonly source: Source;
+  readonly settings: Settings;
+  /** Removes secrets by value from anything that goes out. */
+  readonly redact: (text: string) => string;
+}

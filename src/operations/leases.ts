@@ -1,0 +1,49 @@
+// Leases: one writer per stack and engine. Held with a heartbeat while an operation runs; expire by themselves after a crash.
+import { Fault } from '../core/fault.ts';
+import type { House } from './house.ts';
+
+export const LEASE_MS = 30_000;
+
+export const leaseName = (stack: string): string => `stack/${stack}`;
+
+export interface HeldLeases {
+  release(): void;
+}
+
+/** All or nothing, in name order. Throws LOCK_HELD naming the owner. `lost` is called when a heartbeat finds the lease gone. */
+export function holdLeases(
+  house: House,
+  stacks: readonly string[],
+  lost: (stack: string) => void = () => {},
+): HeldLeases {
+  const { store, clock, settings } = house;
+  const held: string[] = [];
+  const release = (): void => {
+    clearInterval(timer);
+    for (const stack of held.splice(0)) store.release(leaseName(stack), settings.owner);
+  };
+  const timer = setInterval(() => {
+    for (const stack of held)
+      try {
+        if (!store.renew(leaseName(stack), settings.owner, LEASE_MS, clock.nowMs())) lost(stack);
+      } catch {
+        // a busy database: the next heartbeat comes well before the lease ends
+      }
+  }, LEASE_MS / 5);
+  timer.unref();
+  try {
+    for (const stack of [...stacks].sort()) {
+      if (!store.acquire(leaseName(stack), settings.owner, LEASE_MS, clock.nowMs())) {
+        const other = store.leases().find((lease) => lease.name === leaseName(stack));
+        throw new Fault('LOCK_HELD', `stack ${stack} is being worked on by ${other?.owner ?? 'another process'}`, {
+          data: { stack, owner: other?.owner ?? '' },
+        });
+      }
+      held.push(stack);
+    }
+  } catch (error) {
+    release();
+    throw error;
+  }
+  return { release };
+}

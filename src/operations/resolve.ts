@@ -1,0 +1,262 @@
+// Resolve: a loaded stack → what it desires, through Compose's own resolution in a throw-away copy of its files. An unchanged input
+// costs nothing: memory first, then the state store. Nothing of the live project folder is touched here.
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { Fault } from '../core/fault.ts';
+import { HASH_RECIPE } from '../core/render/config-hash.ts';
+import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
+import { render } from '../core/render/render.ts';
+import { findTokens, replaceTokens } from '../core/render/token.ts';
+import type { Diagnostic } from '../core/spec/diagnostic.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
+import type { Desired, Model } from '../core/state/desired.ts';
+import type { FileToWrite } from '../ports/files.ts';
+import type { FleetAt } from './fleet-at.ts';
+import type { House } from './house.ts';
+import { openSecrets } from './secrets.ts';
+
+/** Bumped when the same inputs would be resolved to something else. */
+const RESOLVE_VERSION = 1;
+/** `docker compose config` runs at once at most; more gains nothing on two cores (ENGINE.md D 2.2). */
+const CONFIG_AT_ONCE = 2;
+const MODELS_KEPT = 16;
+/** A file of a project folder larger than this is refused. Source: SPEC 2. */
+export const FILE_BYTES = 50 * 1024 * 1024;
+
+export class InvalidStack extends Error {
+  override readonly name = 'InvalidStack';
+  readonly diagnostics: readonly Diagnostic[];
+  constructor(diagnostics: readonly Diagnostic[]) {
+    super(diagnostics[0]?.summary ?? 'invalid');
+    this.diagnostics = diagnostics;
+  }
+}
+
+export interface Resolved {
+  readonly desired: Desired;
+  /** Resolves again when the text is no longer in memory. */
+  model(signal?: AbortSignal): Promise<Model>;
+}
+
+export const treeDirOf = (stateDir: string, stack: string): string => join(stateDir, 'stacks', stack, 'tree');
+
+export function projectDirOf(stateDir: string, stack: LoadedStack): string {
+  const tree = treeDirOf(stateDir, stack.name);
+  if (stack.layout.kind === 'app') return join(tree, 'apps', stack.layout.app.name);
+  return stack.layout.directory === '' ? tree : join(tree, stack.layout.directory);
+}
+
+/** The loader refuses submodules, so every entry of a stack is a file or a link. */
+export function filesToWrite(stack: LoadedStack): readonly FileToWrite[] {
+  return stack.files.flatMap(({ path, mode, oid }) => (mode === '160000' ? [] : [{ path, mode, oid }]));
+}
+
+export class Resolver {
+  readonly #house: House;
+  readonly #desired = new Map<string, Desired>();
+  readonly #models = new Map<string, { inputDigest: string; model: Model }>();
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+  #composeVersion: string | null = null;
+  #salt: string | null = null;
+
+  constructor(house: House) {
+    this.#house = house;
+  }
+
+  /** Throws InvalidStack for a mistake in the declaration, Fault when the world refuses. */
+  async resolve(stack: LoadedStack, at: FleetAt, signal?: AbortSignal): Promise<Resolved> {
+    const inputDigest = await this.#inputDigest(stack, at);
+    const model = async (inner?: AbortSignal): Promise<Model> => {
+      const kept = this.#models.get(stack.name);
+      if (kept?.inputDigest === inputDigest) return kept.model;
+      return (await this.#run(stack, at, inputDigest, inner)).model;
+    };
+    const known = this.#known(stack.name, inputDigest);
+    if (known) return { desired: { ...known, revision: at.revision.commit }, model };
+    return { desired: (await this.#run(stack, at, inputDigest, signal)).desired, model };
+  }
+
+  /** The last answer for a stack without looking at anything; null when its inputs changed. */
+  #known(stack: string, inputDigest: string): Desired | null {
+    const memory = this.#desired.get(stack);
+    if (memory?.inputDigest === inputDigest) return memory;
+    const stored = this.#house.store.resolved(stack);
+    if (stored?.inputDigest !== inputDigest) return null;
+    this.#desired.set(stack, stored);
+    return stored;
+  }
+
+  async #inputDigest(stack: LoadedStack, at: FleetAt): Promise<string> {
+    this.#composeVersion ??= (await this.#house.runtime.info()).composeVersion;
+    const providers = Object.values(stack.integrate).map((name) => at.fleet.stacks.get(name)?.sourceDigest ?? '');
+    return createHash('sha256')
+      .update(
+        JSON.stringify([
+          RESOLVE_VERSION,
+          HASH_RECIPE,
+          this.#composeVersion,
+          stack.name,
+          projectDirOf(this.#house.settings.stateDir, stack),
+          stack.sourceDigest,
+          providers,
+        ]),
+      )
+      .digest('hex');
+  }
+
+  async #slot<T>(work: () => Promise<T>): Promise<T> {
+    while (this.#running >= CONFIG_AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#running++;
+    try {
+      return await work();
+    } finally {
+      this.#running--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  async #run(
+    stack: LoadedStack,
+    at: FleetAt,
+    inputDigest: string,
+    signal?: AbortSignal,
+  ): Promise<{ desired: Desired; model: Model }> {
+    return this.#slot(async () => {
+      const { settings, store } = this.#house;
+      const rendered = this.#render(stack, at);
+      this.#salt ??= this.#saltOf();
+      const context: ProjectContext = {
+        stack: stack.name,
+        revision: at.revision.commit,
+        project: stack.name,
+        treeDir: treeDirOf(settings.stateDir, stack.name),
+        projectDir: projectDirOf(settings.stateDir, stack),
+        inputDigest,
+        composeVersion: this.#composeVersion ?? '',
+        files: stack.files,
+        extensions: stack.extensions,
+        owners: rendered?.owners ?? [],
+        salt: this.#salt,
+      };
+      const closed = await this.#config(stack, context, rendered?.text ?? null, signal);
+      const text = await this.#open(stack, closed, rendered?.secrets ?? []);
+      const desired = desiredOf(context, text);
+      const model = { text };
+      this.#desired.set(stack.name, desired);
+      this.#models.delete(stack.name);
+      this.#models.set(stack.name, { inputDigest, model });
+      const [oldest] = this.#models.keys();
+      if (this.#models.size > MODELS_KEPT && oldest !== undefined) this.#models.delete(oldest);
+      store.putResolved(desired);
+      return { desired, model };
+    });
+  }
+
+  #render(stack: LoadedStack, at: FleetAt) {
+    if (stack.layout.kind !== 'app') return null;
+    const result = render({ stack, fleet: at.fleet.stacks });
+    const errors = result.diagnostics.filter((one) => one.severity === 'error');
+    if (errors.length > 0) throw new InvalidStack(errors);
+    return result;
+  }
+
+  /** Random per state directory, so that digests of masked values mean nothing elsewhere. */
+  #saltOf(): string {
+    const { store, clock } = this.#house;
+    const kept = store.value('salt');
+    if (typeof kept === 'string') return kept;
+    const salt = clock.id();
+    store.putValue('salt', salt);
+    return salt;
+  }
+
+  async #open(stack: LoadedStack, text: string, secrets: Parameters<typeof openSecrets>[2]): Promise<string> {
+    if (findTokens(text).length === 0) return text;
+    const values = await openSecrets(this.#house, stack, secrets, findTokens(text));
+    // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
+    return replaceTokens(text, (ref) =>
+      JSON.stringify(values.get(ref) ?? '')
+        .slice(1, -1)
+        .replaceAll('$', '$$$$'),
+    );
+  }
+
+  /** Compose's words are about the copy; people know the repository. */
+  async #config(
+    stack: LoadedStack,
+    context: ProjectContext,
+    text: string | null,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
+    const { files, runtime, source } = this.#house;
+    const scratch = await files.scratch();
+    try {
+      await files.materialize({
+        directory: scratch.directory,
+        files: filesToWrite(stack),
+        before: {},
+        read: (oid) => source.blob(oid, FILE_BYTES),
+        ...(signal ? { signal } : {}),
+      });
+      const inScratch = (path: string) => join(scratch.directory, path);
+      const directory = scratch.directory + context.projectDir.slice(context.treeDir.length);
+      const layout = stack.layout;
+      const input = {
+        project: context.project,
+        directory,
+        files: layout.kind === 'compose' ? layout.files.map(inScratch) : [],
+        ...(text === null ? {} : { text }),
+        profiles: layout.kind === 'compose' ? layout.profiles : [],
+        environment: environmentOf(stack),
+        ...(signal ? { signal } : {}),
+      };
+      const stable = (out: string) => out.replaceAll(scratch.directory, context.treeDir);
+      const first = stable(await runtime.resolve(input));
+      if (Object.keys((JSON.parse(first) as { services?: object }).services ?? {}).length === 0)
+        throw new InvalidStack([
+          {
+            severity: 'error',
+            code: 'COMPOSE_EMPTY',
+            summary: 'no service is selected',
+            detail: 'the Compose file declares no service, or all of them need a profile',
+            help: 'declare a service, or set COMPOSE_PROFILES in the `.env` beside the Compose file',
+            place: stack.place,
+            stack: stack.name,
+          },
+        ]);
+      const override = overrideFor(context, first);
+      if (override === null) return first;
+      return stable(await runtime.resolve({ ...input, overrides: [override] }));
+    } catch (error) {
+      if (error instanceof Fault && error.code === 'COMPOSE_INVALID')
+        throw new InvalidStack([composeDiagnostic(stack, error, scratch.directory)]);
+      throw error;
+    } finally {
+      await scratch.dispose();
+    }
+  }
+}
+
+/** Scalars of `vars` are what a plain project may interpolate; the process environment never is. */
+function environmentOf(stack: LoadedStack): Record<string, string> {
+  if (stack.layout.kind !== 'compose') return {};
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(stack.vars))
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+      environment[name] = String(value);
+  return environment;
+}
+
+function composeDiagnostic(stack: LoadedStack, fault: Fault, scratch: string): Diagnostic {
+  const words = fault.message.replaceAll(`${scratch}/`, '').replaceAll(scratch, '.');
+  const at = /(?:^|[\s"'])([\w./-]+\.ya?ml)?:? ?(?:line )(\d+)(?::| column )?(\d+)?/.exec(words);
+  return {
+    severity: 'error',
+    code: 'COMPOSE_INVALID',
+    summary: words,
+    help: fault.help,
+    place: at ? { file: at[1] ?? stack.place.file, line: Number(at[2]), column: Number(at[3] ?? 1) } : stack.place,
+    stack: stack.name,
+  };
+}

@@ -1,0 +1,16 @@
+// Registry of the deploy's steps, by name.
+import type { Step } from '../../engine/step.ts';
+import type { DeployRun, DeployTarget } from '../deploy-run.ts';
+import { converge } from './converge.ts';
+import { materialize } from './materialize.ts';
+import { pullImages } from './pull-images.ts';
+import { record } from './record.ts';
+import { settle } from './settle.ts';
+
+const DEFAULT_TIMEOUT_MS = 10 * 60_000;
+
+export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
+  const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  const longest = Math.max(DEFAULT_TIMEOUT_MS, ...[...run.judged.keys()].map(timeoutOf));
+  return [materialize(run), pullImages(run), converge(run, longest), settle(run, timeoutOf), record(run)];
+}

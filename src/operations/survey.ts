@@ -1,0 +1,139 @@
+// Survey: every stack's desired × observed × applied, judged. Reads only: `plan`, `get`, the controller's sweep and the deploy itself
+// all look at the world through it.
+
+import type { StackDiff } from '../core/diff/change.ts';
+import { type DiffInput, diffStack, projectContainers } from '../core/diff/diff.ts';
+import type { ObservedIndex } from '../core/diff/index-observed.ts';
+import { asFault, Fault } from '../core/fault.ts';
+import type { Diagnostic } from '../core/spec/diagnostic.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
+import type { Applied, Attempt, Hold } from '../core/state/applied.ts';
+import { type Health, healthOf } from '../core/status/health.ts';
+import { forbidden } from './converge.ts';
+import type { FleetAt } from './fleet-at.ts';
+import type { House } from './house.ts';
+import { clashesOf } from './ports-claimed.ts';
+import { InvalidStack, type Resolved, type Resolver, treeDirOf } from './resolve.ts';
+
+export interface Judged {
+  readonly kind: 'judged';
+  readonly name: string;
+  readonly stack: LoadedStack;
+  readonly at: FleetAt;
+  readonly resolved: Resolved;
+  readonly index: ObservedIndex;
+  readonly diff: StackDiff;
+  readonly health: Health;
+  readonly applied: Applied | null;
+  readonly attempt: Attempt | null;
+}
+
+export type Surveyed =
+  | Judged
+  | { readonly kind: 'invalid'; readonly name: string; readonly diagnostics: readonly Diagnostic[] }
+  | {
+      readonly kind: 'refused';
+      readonly name: string;
+      readonly stack: LoadedStack | null;
+      readonly fault: Fault;
+      readonly judged: Judged | null;
+    };
+
+export class Surveyor {
+  readonly #house: House;
+  readonly #resolver: Resolver;
+
+  constructor(house: House, resolver: Resolver) {
+    this.#house = house;
+    this.#resolver = resolver;
+  }
+
+  /** Judges `names` at their effective revision against one observation. */
+  async survey(names: readonly string[], at: FleetAt, index: ObservedIndex): Promise<readonly Surveyed[]> {
+    const judged = await Promise.all(names.map((name) => this.one(name, at, index)));
+    const clashes = clashesOf(
+      judged.filter((one): one is Judged => one.kind === 'judged'),
+      index,
+    );
+    return judged.map((one) => {
+      if (one.kind !== 'judged' || one.diff.changes.length === 0) return one;
+      const fault = forbidden(one) ?? clashes.get(one.name);
+      return fault ? { kind: 'refused', name: one.name, stack: one.stack, fault, judged: one } : one;
+    });
+  }
+
+  async one(name: string, at: FleetAt, index: ObservedIndex, signal?: AbortSignal): Promise<Surveyed> {
+    const broken = at.fleet.broken.get(name);
+    if (broken) return { kind: 'invalid', name, diagnostics: broken };
+    const stack = at.fleet.stacks.get(name);
+    if (!stack)
+      return {
+        kind: 'refused',
+        name,
+        stack: null,
+        fault: new Fault('NOT_FOUND', `there is no stack ${name}`),
+        judged: null,
+      };
+    let resolved: Resolved;
+    try {
+      resolved = await this.#resolver.resolve(stack, at, signal);
+    } catch (error) {
+      if (error instanceof InvalidStack) return { kind: 'invalid', name, diagnostics: error.diagnostics };
+      return { kind: 'refused', name, stack, fault: asFault(error, 'COMPOSE_FAILED'), judged: null };
+    }
+    return { ...(await this.#judge(stack, at, resolved, index)), name };
+  }
+
+  /** The same stack against another observation, without resolving again. */
+  async again(judged: Judged, index: ObservedIndex): Promise<Judged> {
+    return this.#judge(judged.stack, judged.at, judged.resolved, index);
+  }
+
+  async #judge(stack: LoadedStack, at: FleetAt, resolved: Resolved, index: ObservedIndex): Promise<Judged> {
+    const { store } = this.#house;
+    const { desired } = resolved;
+    const applied = store.applied(stack.name);
+    const attempt = store.attempt(stack.name);
+    const input: DiffInput = {
+      desired,
+      index,
+      applied,
+      adopt: stack.adopt,
+      attempted: attempt !== null,
+      edited: await this.#edited(stack.name, resolved),
+    };
+    return {
+      kind: 'judged',
+      name: stack.name,
+      stack,
+      at,
+      resolved,
+      index,
+      diff: diffStack(input),
+      health: healthOf(desired, projectContainers(index, desired.project), applied),
+      applied,
+      attempt,
+    };
+  }
+
+  /** Mounted files that somebody edited since Windlass wrote them. A file that is to be written anew anyway is no edit. */
+  async #edited(stack: string, { desired }: Resolved): Promise<readonly string[]> {
+    const mounted = desired.services.flatMap((service) =>
+      service.mounts.filter((mount) => mount.source.startsWith('/')).map((mount) => mount.source),
+    );
+    if (mounted.length === 0) return [];
+    const { files, settings, store } = this.#house;
+    return files.edited({ directory: treeDirOf(settings.stateDir, stack), written: store.written(stack), mounted });
+  }
+}
+
+/** Whether people or the file hold a stack: ordered, first that holds. */
+export function holdOf(stack: LoadedStack, holds: readonly Hold[], nowMs: number): Hold | null {
+  const active = holds.filter((hold) => hold.service === '' && (hold.untilMs === 0 || hold.untilMs > nowMs));
+  const byKind = (kind: Hold['kind']) => active.find((hold) => hold.kind === kind);
+  const suspended = byKind('suspended');
+  if (suspended) return suspended;
+  if (stack.suspend && (stack.suspend.untilMs === 0 || stack.suspend.untilMs > nowMs))
+    return { kind: 'suspended', reason: stack.suspend.reason, sinceMs: 0, untilMs: stack.suspend.untilMs, service: '' };
+  return byKind('stopped') ?? byKind('held') ?? null;
+}

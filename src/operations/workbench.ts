@@ -1,0 +1,64 @@
+// Workbench: the tools of every operation over one house: reader, resolver, surveyor, look. Also what "the stack at the revision that
+// counts for it" means: usually the fleet's, but the applied one after a refused (rolled back) try.
+
+import type { ObservedIndex } from '../core/diff/index-observed.ts';
+import type { FleetAt } from './fleet-at.ts';
+import { FleetReader } from './fleet-at.ts';
+import type { House } from './house.ts';
+import { Look } from './look.ts';
+import { Resolver } from './resolve.ts';
+import { type Judged, type Surveyed, Surveyor } from './survey.ts';
+
+export interface Refused {
+  /** Desired digest that failed and was rolled back. */
+  readonly digest: string;
+  readonly revision: string;
+  /** The revision that runs instead. */
+  readonly instead: string;
+  readonly reason: string;
+}
+
+export const refusedKey = (stack: string): string => `refused/${stack}`;
+
+export class Workbench {
+  readonly house: House;
+  readonly reader: FleetReader;
+  readonly resolver: Resolver;
+  readonly surveyor: Surveyor;
+  readonly look: Look;
+
+  constructor(house: House) {
+    this.house = house;
+    this.reader = new FleetReader(house);
+    this.resolver = new Resolver(house);
+    this.surveyor = new Surveyor(house, this.resolver);
+    this.look = new Look(house.runtime);
+  }
+
+  refused(stack: string): Refused | null {
+    return (this.house.store.value(refusedKey(stack)) as Refused | null) ?? null;
+  }
+
+  /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead. */
+  async survey(names: readonly string[], at: FleetAt, index: ObservedIndex): Promise<readonly Surveyed[]> {
+    const surveyed = await this.surveyor.survey(names, at, index);
+    return Promise.all(
+      surveyed.map(async (one) => {
+        const refused = one.kind === 'judged' ? this.refused(one.name) : null;
+        if (one.kind !== 'judged' || !refused || refused.digest !== one.resolved.desired.digest) return one;
+        const instead = await this.reader.read(refused.instead);
+        const [other] = await this.surveyor.survey([one.name], instead, index);
+        return other ?? one;
+      }),
+    );
+  }
+}
+
+/** Is there anything to do for a stack, be it only to remember what it is? */
+export function needsWork(judged: Judged): boolean {
+  return (
+    judged.diff.changes.length > 0 ||
+    judged.attempt !== null ||
+    judged.applied?.desired.digest !== judged.resolved.desired.digest
+  );
+}
