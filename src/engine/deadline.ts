@@ -70,7 +70,6 @@ export function openDeadline(
     },
     close() {
       timer.cancel();
-      grace?.cancel();
       run.signal.removeEventListener('abort', passOn);
     },
   };

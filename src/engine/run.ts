@@ -109,7 +109,7 @@ async function runTarget<P>(run: Run, phase: ExecutablePhase<P>, target: Target<
     if (run.halted()) break;
     const result = await runCell(run, phase.name, step, target, slot);
     row.push(result);
-    if (result.outcome === 'failed' || result.outcome === 'cancelled') break;
+    if (result.outcome === 'failed') break;
   }
   const last = row.at(-1);
   const cut = row.length < phase.steps.length || last?.outcome === 'cancelled';

@@ -268,12 +268,10 @@ describe('options of a run', () => {
     const log: string[] = [];
     const phases: string[] = [];
     const plan = twoPhases(log);
-    await plan
-      .build()
-      .execute({
-        skipPhases: ['one'],
-        progress: { onPhaseStart: (at, of, name) => void phases.push(`${at}/${of} ${name}`) },
-      });
+    await plan.build().execute({
+      skipPhases: ['one'],
+      progress: { onPhaseStart: (at, of, name) => void phases.push(`${at}/${of} ${name}`) },
+    });
     expect(log.every((line) => line.startsWith('z'))).toBe(true);
     expect(phases).toEqual(['1/2 two']);
   });
