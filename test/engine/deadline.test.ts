@@ -198,6 +198,8 @@ test('a run leaves no timer behind', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
   const before = timers();
   const ids = Array.from({ length: 50 }, (_, at) => `t${at}`);
-  await planOf([step('s', [], { deadlineMs: 60_000 })], ids).build().execute();
+  await planOf([step('s', [], { deadlineMs: 60_000 })], ids)
+    .build()
+    .execute();
   expect(timers() - before).toBeLessThan(10); // the test runner has some of its own
 });
