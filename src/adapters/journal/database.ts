@@ -53,6 +53,7 @@ const SQLITE = {
   corrupt: 11,
   full: 13,
   cantopen: 14,
+  protocol: 15,
   notadb: 26,
 } as const;
 
@@ -249,6 +250,8 @@ function faulty<T>(path: string, work: () => T): T {
         throw corrupt(path, message);
       case SQLITE.busy:
       case SQLITE.locked:
+      // Openings and closings of several processes met too often.
+      case SQLITE.protocol:
         throw new Fault('LOCK_HELD', `another process kept ${path} locked for too long`, {
           data: { path },
           cause: error,
