@@ -1,0 +1,360 @@
+// Check: a parsed document against the schema of its kind. Every mistake becomes one diagnostic at its place, with what was expected,
+// what was found and what was probably meant. All are collected.
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { Diagnostic, Place } from './diagnostic.ts';
+import { type Parsed, type Path, parseDocument } from './document.ts';
+import { ACTIONS } from './hooks.ts';
+import { jobMistakes } from './job.ts';
+import { API_VERSION, type Declared, KINDS, type Kind, schemaOf } from './kind.ts';
+import { RUNTIME_SCHEMES, SECRET_SCHEMES, parseMint, parseRef } from './ref.ts';
+import { didYouMean, listed } from './suggest.ts';
+
+export interface Checked<K extends Kind> {
+  /** Null when there are errors. */
+  readonly value: Declared[K] | null;
+  /** The text is parsed again for it, so that a checked document that is kept does not keep its syntax tree. */
+  place(path: Path, of?: 'key' | 'value'): Place;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+const MOST_MISTAKES = 100;
+
+const compiled = new Map<Kind, ValidateFunction>();
+
+function validatorOf(kind: Kind): ValidateFunction {
+  let validator = compiled.get(kind);
+  if (!validator) {
+    const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true, verbose: true, ownProperties: true });
+    validator = ajv.compile(schemaOf(kind));
+    compiled.set(kind, validator);
+  }
+  return validator;
+}
+
+/** A value for people: short, on one line. */
+export function shown(value: unknown): string {
+  const text = value === undefined ? 'nothing' : (JSON.stringify(value) ?? String(value));
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text;
+}
+
+const typeName = (value: unknown): string => {
+  if (value === null) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a map';
+  if (typeof value === 'string') return `the string ${shown(value)}`;
+  return shown(value);
+};
+
+const TYPES: Readonly<Record<string, string>> = {
+  object: 'a map',
+  array: 'a list',
+  string: 'a string',
+  integer: 'an integer',
+  number: 'a number',
+  boolean: 'true or false',
+  null: 'nothing',
+};
+
+function pathOf(pointer: string): (string | number)[] {
+  if (pointer === '') return [];
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+const dotted = (path: Path): string => path.map((step) => (/^\d+$/.test(String(step)) ? `[${step}]` : `.${step}`)).join('').replace(/^\./, '');
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly required?: readonly string[];
+  readonly anyOf?: readonly Schema[];
+}
+
+/** Errors of a choice (anyOf), folded into those of the branch that was meant, or into one that names the choice. */
+function fold(errors: readonly ErrorObject[]): ErrorObject[] {
+  const choices = errors.filter((error) => error.keyword === 'anyOf');
+  // The outermost first; ajv lists the inner ones before.
+  let left = [...errors];
+  for (const choice of choices.reverse()) {
+    if (!left.includes(choice)) continue;
+    const branches = new Map<string, ErrorObject[]>();
+    // A branch reached through $ref starts with the definition's own path; both spellings end with the branch's number.
+    const own = left.filter(
+      (error) =>
+        error !== choice &&
+        error.instancePath.startsWith(choice.instancePath) &&
+        (error.instancePath === choice.instancePath || error.instancePath[choice.instancePath.length] === '/') &&
+        error.schemaPath.startsWith(`${choice.schemaPath}/`),
+    );
+    for (const error of own) {
+      const branch = error.schemaPath.slice(choice.schemaPath.length + 1).split('/')[0] ?? '';
+      branches.set(branch, [...(branches.get(branch) ?? []), error]);
+    }
+    // Inner choices behind a $ref have a schema path of their own, but lie deeper in the same instance.
+    const inner = left.filter(
+      (error) => error !== choice && !own.includes(error) && error.instancePath.startsWith(`${choice.instancePath}/`) && errors.indexOf(error) < errors.indexOf(choice),
+    );
+    const meant = [...branches.values()].filter((branch) =>
+      branch.every(
+        (error) =>
+          error.instancePath !== choice.instancePath || !['type', 'required', 'const', 'enum', 'pattern'].includes(error.keyword),
+      ),
+    );
+    left = left.filter((error) => error !== choice && !own.includes(error) && (meant.length > 0 || !inner.includes(error)));
+    if (meant.length === 0) left.push(choice);
+    else left.push(...(meant.sort((a, b) => a.length - b.length)[0] ?? []));
+  }
+  return left;
+}
+
+function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
+  const path = pathOf(error.instancePath);
+  const schema = (error.parentSchema ?? {}) as Schema;
+  const at = path.length === 0 ? '' : ` in \`${dotted(path)}\``;
+  const found = `found ${typeName(error.data)}`;
+  const make = (summary: string, detail: string, place: Diagnostic['place'], help?: string): Diagnostic => ({
+    severity: 'error',
+    code: 'SPEC_INVALID',
+    summary,
+    detail,
+    ...(help === undefined ? {} : { help }),
+    ...(place ? { place } : {}),
+  });
+  const expected = schema.description;
+  const name = path.length === 0 ? 'the document' : `\`${dotted(path)}\``;
+  switch (error.keyword) {
+    case 'additionalProperties': {
+      const key = String(error.params.additionalProperty);
+      const known = Object.keys(schema.properties ?? {});
+      return make(
+        `unknown key \`${key}\`${at}`,
+        `expected one of ${listed(known)}`,
+        parsed.place([...path, key], 'key'),
+        didYouMean(key, known).help,
+      );
+    }
+    case 'required': {
+      const key = String(error.params.missingProperty);
+      const property = schema.properties?.[key] as Schema | undefined;
+      return make(
+        `\`${key}\` is missing${at}`,
+        `expected \`${key}\`${property?.description ? `: ${property.description}` : ''}`,
+        parsed.place(path),
+        typeof error.data === 'object' && error.data !== null
+          ? didYouMean(
+              key,
+              Object.keys(error.data).filter((one) => !(one in (schema.properties ?? {}))),
+            ).help?.replace(/^did you mean (`[^`]*`)\?$/, `is $1 meant to be \`${key}\`?`)
+          : undefined,
+      );
+    }
+    case 'propertyNames':
+      return make(
+        `\`${error.params.propertyName}\`${at} is no valid name`,
+        `expected ${((error.schema as Schema | undefined)?.description ?? 'another name')}`,
+        parsed.place([...path, String(error.params.propertyName)], 'key'),
+      );
+    case 'enum': {
+      const words = (schema.enum ?? []).map(String);
+      return make(
+        `wrong value for ${name}`,
+        `expected one of ${listed(words)}; ${found}`,
+        parsed.place(path),
+        typeof error.data === 'string' ? didYouMean(error.data, words).help : undefined,
+      );
+    }
+    case 'const':
+      return make(`wrong value for ${name}`, `expected ${shown(error.params.allowedValue)}; ${found}`, parsed.place(path));
+    case 'type': {
+      const types = [error.params.type as string | string[]].flat();
+      const wanted = types.map((type) => TYPES[type] ?? type).join(' or ');
+      let help: string | undefined;
+      if (types.includes('string') && (typeof error.data === 'number' || typeof error.data === 'boolean'))
+        help = `write it in quotes: "${error.data}"`;
+      else if (types.includes('boolean') && typeof error.data === 'string' && /^(yes|no|on|off)$/i.test(error.data))
+        help = 'write `true` or `false`';
+      else if (types.includes('array') && typeof error.data === 'string') help = `write it as a list: [${shown(error.data)}]`;
+      return make(`wrong type for ${name}`, `expected ${wanted}${expected && !expected.startsWith(wanted) ? ` (${expected})` : ''}; ${found}`, parsed.place(path), help);
+    }
+    case 'pattern':
+    case 'minLength':
+    case 'maxLength':
+      return make(`wrong value for ${name}`, `expected ${expected ?? error.message ?? 'something else'}; ${found}`, parsed.place(path));
+    case 'anyOf': {
+      const branches = schema.anyOf ?? [];
+      const isAction = expected?.startsWith('an action:') === true;
+      if (isAction && typeof error.data === 'string')
+        return make(
+          `a plain string is no action: ${shown(error.data)}`,
+          `expected a map such as \`job: ${error.data}\``,
+          parsed.place(path),
+          `a list of plain strings is not accepted; write \`- job: ${error.data}\``,
+        );
+      if (isAction && typeof error.data === 'object' && error.data !== null && !Array.isArray(error.data)) {
+        const keys = Object.keys(error.data);
+        const verbs = keys.filter((key) => (ACTIONS as readonly string[]).includes(key));
+        if (verbs.length > 1)
+          return make(
+            `several actions in one: ${verbs.join(', ')}`,
+            'expected one action in each item of the list',
+            parsed.place([...path, verbs[1] ?? ''], 'key'),
+            'write each as an item of its own',
+          );
+        const known = new Set(branches.flatMap((branch) => Object.keys(branch.properties ?? {})));
+        const unknown = keys.find((key) => !known.has(key));
+        if (unknown !== undefined)
+          return make(
+            `unknown action \`${unknown}\``,
+            `expected one of ${listed([...ACTIONS])}`,
+            parsed.place([...path, unknown], 'key'),
+            didYouMean(unknown, ACTIONS).help,
+          );
+        return make('an item without an action', `expected one of ${listed([...ACTIONS])}`, parsed.place(path));
+      }
+      return make(`wrong value for ${name}`, `expected ${expected ?? 'another value'}; ${found}`, parsed.place(path));
+    }
+    case 'minProperties':
+    case 'maxProperties':
+    case 'minItems':
+    case 'maxItems':
+      return make(`wrong size of ${name}`, `expected ${expected ? `${expected}, ` : ''}${(error.message ?? '').replace(/^must NOT have/, 'not')}`, parsed.place(path));
+    case 'minimum':
+    case 'maximum':
+      return make(`wrong value for ${name}`, `expected ${expected ?? 'a number'}, ${(error.message ?? '').replace(/^must be/, 'which is')}; ${found}`, parsed.place(path));
+    case 'uniqueItems':
+      return make(`an item twice in ${name}`, 'expected each item once', parsed.place(path));
+    default:
+      return make(`wrong value for ${name}`, `${error.message ?? error.keyword}; ${found}`, parsed.place(path));
+  }
+}
+
+/** Calls `visit` for every string of a document, with its path. */
+export function eachString(value: unknown, visit: (text: string, path: Path) => void, path: Path = []): void {
+  if (typeof value === 'string') visit(value, path);
+  else if (Array.isArray(value)) for (const [index, item] of value.entries()) eachString(item, visit, [...path, index]);
+  else if (typeof value === 'object' && value !== null)
+    for (const [key, item] of Object.entries(value)) eachString(item, visit, [...path, key]);
+}
+
+/** Refs of unknown schemes and wrong `@secret`s, wherever they stand. */
+function refMistakes(parsed: Parsed): Diagnostic[] {
+  const mistakes: Diagnostic[] = [];
+  eachString(parsed.value, (text, path) => {
+    const ref = parseRef(text);
+    const schemes: readonly string[] = [...SECRET_SCHEMES, ...RUNTIME_SCHEMES];
+    if (ref && !schemes.includes(ref.scheme))
+      mistakes.push({
+        severity: 'error',
+        code: 'REF_SCHEME_UNKNOWN',
+        summary: `unknown ref scheme \`${ref.scheme}\``,
+        detail: `expected one of ${listed(schemes)}`,
+        ...didYouMean(ref.scheme, schemes),
+        place: parsed.place(path),
+      });
+    else if (ref && ref.path === '')
+      mistakes.push({
+        severity: 'error',
+        code: 'REF_INVALID',
+        summary: `the ref ${shown(text)} has no path`,
+        detail: 'expected ref+SCHEME://PATH',
+        place: parsed.place(path),
+      });
+    const mint = parseMint(text);
+    if (mint && 'wrong' in mint)
+      mistakes.push({ severity: 'error', code: 'SECRET_INVALID', summary: `wrong secret ${shown(text)}`, detail: mint.wrong, place: parsed.place(path) });
+  });
+  return mistakes;
+}
+
+function headMistakes(kind: Kind, parsed: Parsed): Diagnostic[] {
+  const { value } = parsed;
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return [
+      {
+        severity: 'error',
+        code: 'SPEC_INVALID',
+        summary: 'the document is not a map',
+        detail: `expected a map that starts with \`apiVersion: ${API_VERSION}\` and \`kind: ${kind}\`; found ${typeName(value)}`,
+        place: parsed.place([]),
+      },
+    ];
+  const { apiVersion, kind: said } = value as { apiVersion?: unknown; kind?: unknown };
+  const mistakes: Diagnostic[] = [];
+  if (apiVersion !== API_VERSION)
+    mistakes.push({
+      severity: 'error',
+      code: 'API_VERSION_UNKNOWN',
+      summary: apiVersion === undefined ? '`apiVersion` is missing' : `unknown apiVersion ${shown(apiVersion)}`,
+      detail: `expected \`apiVersion: ${API_VERSION}\``,
+      help:
+        apiVersion === undefined && said === undefined && 'services' in value
+          ? 'this looks like a Compose file: put it into a folder of its own, as stacks/NAME/compose.yaml'
+          : `start the document with \`apiVersion: ${API_VERSION}\``,
+      place: parsed.place(['apiVersion']),
+    });
+  if (said !== kind) {
+    const kinds = Object.keys(KINDS);
+    mistakes.push({
+      severity: 'error',
+      code: 'KIND_UNKNOWN',
+      summary: said === undefined ? '`kind` is missing' : kinds.includes(String(said)) ? `kind ${said} in a place for ${kind}` : `unknown kind ${shown(said)}`,
+      detail: `expected \`kind: ${kind}\` here`,
+      ...(typeof said === 'string' && !kinds.includes(said) ? didYouMean(said, kinds) : {}),
+      place: parsed.place(['kind']),
+    });
+  }
+  return mistakes;
+}
+
+const byPlace = (a: Diagnostic, b: Diagnostic): number => {
+  const [x, y] = [a.place, b.place];
+  if (!x || !y) return x ? 1 : y ? -1 : 0;
+  if (x.file !== y.file) return x.file < y.file ? -1 : 1;
+  return x.line - y.line || x.column - y.column;
+};
+
+/** In the order of their places, each once. */
+export function sorted(diagnostics: readonly Diagnostic[]): readonly Diagnostic[] {
+  const seen = new Set<string>();
+  return [...diagnostics].sort(byPlace).filter((one) => {
+    // Through an alias the same mistake is met once for each use, at one place.
+    const key = JSON.stringify([one.place ?? one.summary, one.code, one.detail ?? one.summary, one.help, one.stack]);
+    return !seen.has(key) && seen.add(key);
+  });
+}
+
+export const hasErrors = (diagnostics: readonly Diagnostic[]): boolean => diagnostics.some((one) => one.severity === 'error');
+
+/** A text as a document of `kind`. */
+export function checkText<K extends Kind>(kind: K, file: string, text: string): Checked<K> {
+  const { parsed, diagnostics } = parseDocument(file, text);
+  const place: Checked<K>['place'] = (path, of) =>
+    parseDocument(file, text).parsed?.place(path, of) ?? { file, line: 0, column: 0 };
+  if (!parsed) return { value: null, place, diagnostics: sorted(diagnostics) };
+  const head = headMistakes(kind, parsed);
+  // Of another kind or version nothing more can be said.
+  if (head.length > 0) return { value: null, place, diagnostics: sorted(head) };
+  const mistakes: Diagnostic[] = [];
+  const validate = validatorOf(kind);
+  if (!validate(parsed.value)) {
+    const errors = (validate.errors ?? []).slice(0, 2_000);
+    // A wrong name is reported by `propertyNames`, not by what is wrong with it.
+    const named = errors.filter((error) => error.propertyName === undefined);
+    mistakes.push(...fold(named).slice(0, MOST_MISTAKES).map((error) => describe(error, parsed)));
+  }
+  mistakes.push(...refMistakes(parsed));
+  if (mistakes.length === 0 && kind === 'Job')
+    for (const { key, summary, help } of jobMistakes(parsed.value as Declared['Job']))
+      mistakes.push({
+        severity: 'error',
+        code: 'SPEC_INVALID',
+        summary,
+        help,
+        place: key === '' ? parsed.place([]) : parsed.place([key], 'key'),
+      });
+  const all = sorted(mistakes);
+  return { value: hasErrors(all) ? null : (parsed.value as Declared[K]), place, diagnostics: all };
+}

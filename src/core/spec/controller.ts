@@ -1,0 +1,146 @@
+// Controller: the configuration of one controller, on its host and outside the repository.
+import { type Static, Type } from 'typebox';
+import { Duration, Name, Url, Window, head, mapOf, oneOf, strict } from './scalar.ts';
+
+const Path = Type.String({ pattern: '^[^\\u0000]{1,4096}$', description: 'a path on the host of the controller' });
+const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'a SHA-256 of 64 lower-case hex digits' });
+
+const Source = Type.Object(
+  {
+    name: Type.Optional(Name),
+    url: Type.String({
+      pattern: '^(?:https?://|ssh://|file://|/|\\.|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:)[^\\s]{0,2000}$|^[A-Za-z0-9._/-]{1,2000}$',
+      description: 'an http, https or ssh URL or the path of a local repository',
+    }),
+    ref: Type.Optional(Type.String({ pattern: '^[^\\s~^:?*\\[\\\\-][^\\s~^:?*\\[\\\\]{0,250}$', description: 'a branch or a full ref', default: 'main' })),
+    poll: Type.Optional(Duration),
+    username: Type.Optional(Type.String({ minLength: 1 })),
+    passwordFile: Type.Optional(Path),
+    sshKeyFile: Type.Optional(Path),
+    knownHostsFile: Type.Optional(Path),
+    caFile: Type.Optional(Path),
+  },
+  { ...strict, description: 'a repository to watch' },
+);
+
+const Trust = Type.Object(
+  {
+    deploy: Type.Optional(oneOf(['none', 'head', 'all'], { description: '`none`, `head` or `all`', default: 'none' })),
+    allowedSignersFile: Type.Optional(Path),
+    keyringFile: Type.Optional(Path),
+    revokedFile: Type.Optional(Path),
+    clockSkew: Type.Optional(Duration),
+    maxLifetime: Type.Optional(Duration),
+    anchor: Type.Optional(
+      Type.Object(
+        {
+          fleet: Type.String({ pattern: '^[0-9a-zA-Z-]{8,64}$', description: 'the id of the fleet' }),
+          ref: Type.String({ pattern: '^refs/[^\\s]{1,250}$', description: 'a full ref' }),
+          genesis: Type.String({ pattern: '^[0-9a-f]{40}$', description: 'a commit of 40 hex digits' }),
+          policy: Sha256,
+          environment: Type.String({ minLength: 1, maxLength: 100 }),
+        },
+        { ...strict, description: 'what `windlass trust init` wrote' },
+      ),
+    ),
+  },
+  { ...strict, description: 'whose commits are deployed' },
+);
+
+const Node = Type.Object(
+  {
+    host: Type.String({
+      pattern: '^(?:unix:///|ssh://|tcp://|https?://)[^\\s]{1,500}$',
+      description: 'the address of an engine such as unix:///var/run/docker.sock or ssh://user@host',
+    }),
+    id: Type.Optional(Type.String({ minLength: 1 })),
+    ip: Type.Optional(Type.String({ minLength: 1 })),
+    meshIp: Type.Optional(Type.String({ minLength: 1 })),
+    internalIp: Type.Optional(Type.String({ minLength: 1 })),
+    hostname: Type.Optional(Type.String({ minLength: 1 })),
+    tlsDirectory: Type.Optional(Path),
+  },
+  { ...strict, description: 'an engine' },
+);
+
+const Reconcile = Type.Object(
+  {
+    interval: Type.Optional(Duration),
+    concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, description: 'how many stacks are worked on at once', default: 4 })),
+    timeout: Type.Optional(Duration),
+    settle: Type.Optional(Duration),
+    windows: Type.Optional(Type.Array(Window)),
+    pruneLimit: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 100, description: 'percent of the stacks that may vanish at once', default: 30 }),
+    ),
+  },
+  { ...strict, description: 'how often and how much at once' },
+);
+
+const Vault = Type.Object(
+  {
+    kind: Type.Optional(oneOf(['embedded', 'openbao', 'sops'], { description: '`embedded`, `openbao` or `sops`', default: 'embedded' })),
+    identityFile: Type.Optional(Path),
+    address: Type.Optional(Url),
+    mount: Type.Optional(Type.String({ minLength: 1 })),
+    tokenFile: Type.Optional(Path),
+  },
+  { ...strict, description: 'where secrets are kept' },
+);
+
+const Archives = Type.Object(
+  {
+    kind: Type.Optional(oneOf(['dir', 's3', 'sftp'], { description: '`dir`, `s3` or `sftp`', default: 'dir' })),
+    directory: Type.Optional(Path),
+    url: Type.Optional(Type.String({ minLength: 1 })),
+    bucket: Type.Optional(Type.String({ minLength: 1 })),
+    region: Type.Optional(Type.String({ minLength: 1 })),
+    credentialsFile: Type.Optional(Path),
+    recipients: Type.Optional(Type.Array(Type.String({ pattern: '^age1[0-9a-z]{20,}$', description: 'an age recipient' }))),
+  },
+  { ...strict, description: 'where archives are kept' },
+);
+
+const Api = Type.Object(
+  {
+    listen: Type.Optional(
+      Type.String({
+        pattern: '^(?:(?:\\[[0-9a-fA-F:.]+\\]|[A-Za-z0-9.-]*):)?[0-9]{1,5}$|^unix:/[^\\s]{1,200}$',
+        description: 'HOST:PORT or unix:/PATH',
+        default: '127.0.0.1:8470',
+      }),
+    ),
+    tokenFile: Type.Optional(Path),
+    webhookSecretFile: Type.Optional(Path),
+  },
+  { ...strict, description: 'the HTTP interface' },
+);
+
+const Notify = Type.Object(
+  {
+    name: Type.Optional(Name),
+    kind: Type.Optional(oneOf(['webhook'], { description: '`webhook`', default: 'webhook' })),
+    url: Url,
+    secretFile: Type.Optional(Path),
+    levels: Type.Optional(Type.Array(oneOf(['info', 'warning', 'error'], { description: 'info, warning or error' }), { minItems: 1 })),
+    stacks: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'names or globs of stacks' })),
+  },
+  { ...strict, description: 'who is told of changes' },
+);
+
+export const Controller = Type.Object(
+  {
+    ...head('Controller'),
+    state: Type.Optional(Path),
+    sources: Type.Optional(Type.Array(Source, { minItems: 1, description: 'the repositories to watch' })),
+    trust: Type.Optional(Trust),
+    nodes: Type.Optional(mapOf(Name, Node, 'the engines; `local` is the default one')),
+    reconcile: Type.Optional(Reconcile),
+    vault: Type.Optional(Vault),
+    archives: Type.Optional(Archives),
+    api: Type.Optional(Api),
+    notify: Type.Optional(Type.Array(Notify)),
+  },
+  { ...strict, title: 'Windlass Controller', description: 'The configuration of a controller (windlass.yaml).' },
+);
+export type Controller = Static<typeof Controller>;

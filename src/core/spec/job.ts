@@ -1,0 +1,68 @@
+// Job: one piece of work that a hook runs: in a container of its own, in a running service, or as an HTTP request.
+import { type Static, Type } from 'typebox';
+import { Call, Environment } from './hooks.ts';
+import { Duration, Name, Service, head, oneOf, strict } from './scalar.ts';
+
+export const CONTEXTS = ['container', 'exec', 'http'] as const;
+
+const DeletePolicy = oneOf(['before-creation', 'succeeded', 'failed'], {
+  description: 'one of before-creation, succeeded, failed',
+});
+
+const Words = Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })], {
+  description: 'one string, or the list of its words',
+});
+
+export const Job = Type.Object(
+  {
+    ...head('Job'),
+    name: Type.Optional(Name),
+    description: Type.Optional(Type.String()),
+    context: Type.Optional(oneOf(CONTEXTS, { description: 'where it runs: container, exec or http', default: 'container' })),
+    service: Type.Optional(Service),
+    image: Type.Optional(Type.String({ minLength: 1, description: 'the image, when not that of `service`' })),
+    entrypoint: Type.Optional(Words),
+    command: Type.Optional(Words),
+    script: Type.Optional(Type.String({ minLength: 1, description: 'a shell script' })),
+    environment: Type.Optional(Environment),
+    user: Type.Optional(Type.String({ minLength: 1, description: 'a user, or USER:GROUP' })),
+    working_dir: Type.Optional(Type.String({ minLength: 1 })),
+    networks: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'networks instead of those of `service`' })),
+    volumes: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'mounts instead of those of `service`' })),
+    http: Type.Optional(Call),
+    timeout: Type.Optional(Duration),
+    retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
+    delete_policy: Type.Optional(
+      Type.Union([DeletePolicy, Type.Array(DeletePolicy, { uniqueItems: true })], {
+        description: 'any of before-creation (always kept on), succeeded, failed',
+      }),
+    ),
+    ttl: Type.Optional(Duration),
+  },
+  { ...strict, title: 'Windlass Job', description: 'Work that a hook runs.' },
+);
+export type Job = Static<typeof Job>;
+
+/** What a schema cannot say of a job: key → why it is wrong; '' is the document itself. */
+export function jobMistakes(job: Job): readonly { readonly key: string; readonly summary: string; readonly help: string }[] {
+  const mistakes: { key: string; summary: string; help: string }[] = [];
+  const context = job.context ?? 'container';
+  const add = (key: string, summary: string, help: string) => mistakes.push({ key, summary, help });
+  if (context === 'http') {
+    if (!job.http) add('', 'an http job needs `http`', 'write `http: { url: … }`');
+    for (const key of ['service', 'image', 'command', 'script', 'entrypoint', 'user', 'volumes', 'networks'] as const)
+      if (job[key] !== undefined) add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
+    return mistakes;
+  }
+  if (job.http) add('http', `\`http\` means nothing in a job with context ${context}`, 'write `context: http`');
+  if (job.command !== undefined && job.script !== undefined)
+    add('script', 'both `command` and `script` are given', 'keep one of them');
+  if (context === 'exec') {
+    if (!job.service) add('', 'an exec job needs `service`', 'name the service in which it runs');
+    if (job.command === undefined && job.script === undefined)
+      add('', 'an exec job needs `command` or `script`', 'write what it runs');
+    for (const key of ['image', 'entrypoint', 'volumes', 'networks'] as const)
+      if (job[key] !== undefined) add(key, `\`${key}\` means nothing in an exec job`, `remove \`${key}\`, or use \`context: container\``);
+  } else if (!job.service && !job.image) add('', 'a container job needs `service` or `image`', 'name the service whose image it uses');
+  return mistakes;
+}
