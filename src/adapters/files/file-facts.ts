@@ -1,0 +1,69 @@
+// What Windlass remembers of a file that it wrote, as one line: mode, object id, and what `lstat` said afterwards. While
+// that is the same the content is too, and need not be read.
+import { createHash } from 'node:crypto';
+import { type BigIntStats, constants } from 'node:fs';
+import { open, readlink } from 'node:fs/promises';
+import type { FileToWrite } from '../../ports/files.ts';
+
+export interface KnownFile {
+  readonly mode: string;
+  readonly oid: string;
+  /** '' when it was meant to be written but is not known to have been. */
+  readonly facts: string;
+}
+
+/** `mode oid facts`; whoever stores an intention puts `?` for the facts. */
+export function parseLine(line: string): KnownFile {
+  const [mode = '', oid = '', facts = ''] = line.split(' ');
+  return { mode, oid, facts: facts === '?' ? '' : facts };
+}
+
+export function formatLine(file: Pick<FileToWrite, 'mode' | 'oid'>, stats: BigIntStats): string {
+  return `${file.mode} ${file.oid} ${factsOf(stats)}`;
+}
+
+/** The time of change cannot be set by a program, so an edit that hides itself behind its old size and date is seen. */
+export function factsOf(stats: BigIntStats): string {
+  return [stats.size, stats.ino, stats.mtimeNs, stats.ctimeNs].join(':');
+}
+
+/** Is it of the kind and with the executable bit that `mode` asks for? Other permissions are left to the containers. */
+export function hasMode(stats: BigIntStats, mode: string): boolean {
+  if (mode === '120000') return stats.isSymbolicLink();
+  return stats.isFile() && ((stats.mode & 0o100n) !== 0n) === (mode === '100755');
+}
+
+/** Is it of the kind that `mode` asks for, whatever its permissions? */
+export function hasKind(stats: BigIntStats, mode: string): boolean {
+  return mode === '120000' ? stats.isSymbolicLink() : stats.isFile();
+}
+
+/** Reads it to see whether its content is that of the object. Not readable means no. Never follows a link. */
+export async function hasContent(path: string, stats: BigIntStats, oid: string): Promise<boolean> {
+  if (stats.isSymbolicLink()) {
+    const target = await readlink(path, 'buffer').catch(() => null);
+    return target !== null && blobId(target.length, [target]) === oid;
+  }
+  if (!stats.isFile()) return false;
+  // Not waiting: the file may have been swapped for a pipe since it was looked at.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch(() => null);
+  if (file === null) return false;
+  try {
+    const now = await file.stat({ bigint: true });
+    if (!now.isFile() || now.ino !== stats.ino) return false;
+    const hash = createHash('sha1').update(`blob ${now.size}\0`);
+    for await (const chunk of file.createReadStream({ autoClose: false })) hash.update(chunk);
+    return hash.digest('hex') === oid;
+  } catch {
+    return false;
+  } finally {
+    await file.close();
+  }
+}
+
+function blobId(sizeBytes: number, chunks: readonly Uint8Array[]): string {
+  const hash = createHash('sha1').update(`blob ${sizeBytes}\0`);
+  for (const chunk of chunks) hash.update(chunk);
+  return hash.digest('hex');
+}

@@ -1,0 +1,543 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { ProjectFolders } from '../../../src/adapters/files/project-folder.ts';
+import { Fault } from '../../../src/core/fault.ts';
+import type { FileToWrite, Written } from '../../../src/ports/files.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'windlass-files-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let directory = '';
+let state = '';
+let count = 0;
+let files: ProjectFolders;
+beforeEach(() => {
+  count += 1;
+  state = join(root, `state-${count}`);
+  directory = join(state, 'stacks', 'shop', 'tree');
+  mkdirSync(dirname(directory), { recursive: true });
+  files = new ProjectFolders(state);
+});
+
+const objects = new Map<string, Buffer>();
+function blob(text: string | Buffer): string {
+  const bytes = Buffer.from(text);
+  const oid = createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+  objects.set(oid, bytes);
+  return oid;
+}
+
+type Mode = FileToWrite['mode'];
+/** Path → content, or [content, mode], or [content, mode, in place]. */
+type Wanted = Readonly<Record<string, string | readonly [string, Mode] | readonly [string, Mode, boolean]>>;
+
+function filesOf(wanted: Wanted): FileToWrite[] {
+  return Object.entries(wanted).map(([path, entry]) => {
+    const [text, mode, inPlace] = typeof entry === 'string' ? [entry, '100644' as const] : entry;
+    return { path, mode, oid: blob(text), ...(inPlace ? { inPlace } : {}) };
+  });
+}
+
+function write(wanted: Wanted, before: Written = {}): Promise<Written> {
+  return files.materialize({
+    directory,
+    files: filesOf(wanted),
+    before,
+    read: async (oid) => objects.get(oid)!,
+  });
+}
+
+async function faultOf(work: Promise<unknown>): Promise<Fault> {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(Fault);
+  return error as Fault;
+}
+
+const at = (path: string): string => join(directory, path);
+const textOf = (path: string): string => readFileSync(at(path), 'utf8');
+const inodeOf = (path: string): number => lstatSync(at(path)).ino;
+
+function everything(): readonly string[] {
+  return (readdirSync(directory, { recursive: true }) as string[]).sort();
+}
+
+describe('the folder holds what git holds', () => {
+  test('files, executables and links, with folders on the way', async () => {
+    const written = await write({
+      'compose.yaml': 'a',
+      'bin/run': ['b', '100755'],
+      'etc/link': ['../compose.yaml', '120000'],
+    });
+    expect(everything()).toEqual(['bin', 'bin/run', 'compose.yaml', 'etc', 'etc/link']);
+    expect([textOf('compose.yaml'), textOf('bin/run'), readlinkSync(at('etc/link'))]).toEqual([
+      'a',
+      'b',
+      '../compose.yaml',
+    ]);
+    expect([statSync(at('compose.yaml')).mode & 0o777, statSync(at('bin/run')).mode & 0o777]).toEqual([0o644, 0o755]);
+    expect(Object.keys(written).sort()).toEqual(['bin/run', 'compose.yaml', 'etc/link']);
+    expect(written['bin/run']).toMatch(new RegExp(`^100755 ${blob('b')} `));
+  });
+
+  test('names with spaces, letters of other scripts and line breaks', async () => {
+    const wanted = { 'a b/c d': '1', 'käse/日本': '2', 'new\nline': '3', '-rf': '4', '$(x)': '5', '...': '6' };
+    await write(wanted);
+    for (const [path, text] of Object.entries(wanted)) expect(textOf(path)).toBe(text);
+  });
+
+  test('a tight umask does not keep the users of containers out', async () => {
+    const before = process.umask(0o077);
+    try {
+      await write({ 'conf/app.ini': 'a' });
+    } finally {
+      process.umask(before);
+    }
+    const modes = ['', 'conf', 'conf/app.ini'].map((path) => statSync(at(path)).mode & 0o777);
+    expect(modes).toEqual([0o755, 0o755, 0o644]);
+  });
+
+  test('an unchanged file keeps its inode and is not read again', async () => {
+    const before = await write({ a: '1', b: '1' });
+    const inodes = [inodeOf('a'), inodeOf('b')];
+    let reads = 0;
+    const after = await files.materialize({
+      directory,
+      files: filesOf({ a: '1', b: '2' }),
+      before,
+      read: async (oid) => {
+        reads += 1;
+        return objects.get(oid)!;
+      },
+    });
+    expect(reads).toBe(1);
+    expect(inodeOf('a')).toBe(inodes[0]);
+    expect(inodeOf('b')).not.toBe(inodes[1]);
+    expect(after['a']).toBe(before['a']);
+    expect(textOf('b')).toBe('2');
+  });
+
+  test('a file that is right already keeps its inode, also when nothing is remembered of it', async () => {
+    const before = await write({ a: '1' });
+    const inode = inodeOf('a');
+    expect(await write({ a: '1' }, {})).toEqual(before);
+    expect(await write({ a: '1' }, { a: `100644 ${blob('1')} ?` })).toEqual(before);
+    expect(inodeOf('a')).toBe(inode);
+  });
+
+  test('a file that somebody edited is written again, also with its old size and date', async () => {
+    const before = await write({ a: 'good' });
+    const { atime, mtime } = statSync(at('a'));
+    writeFileSync(at('a'), 'evil');
+    utimesSync(at('a'), atime, mtime);
+    await write({ a: 'good' }, before);
+    expect(textOf('a')).toBe('good');
+  });
+
+  test('a change of the executable bit alone keeps the inode', async () => {
+    const before = await write({ a: '1' });
+    const inode = inodeOf('a');
+    const after = await write({ a: ['1', '100755'] }, before);
+    expect([inodeOf('a'), statSync(at('a')).mode & 0o777]).toEqual([inode, 0o755]);
+    expect(after['a']).toMatch(/^100755 /);
+  });
+
+  test('other permissions that a container gave to a file are left', async () => {
+    const before = await write({ a: '1' });
+    chmodSync(at('a'), 0o600);
+    await write({ a: '1' }, before);
+    expect(statSync(at('a')).mode & 0o777).toBe(0o600);
+  });
+
+  test('a file may become a link, a folder or an executable, and back', async () => {
+    const stages: Wanted[] = [
+      { x: 'file' },
+      { x: ['y', '120000'], y: 'y' },
+      { 'x/inner': 'file' },
+      { 'x/inner/deep': 'file' },
+      { x: ['run', '100755'] },
+      { 'x/inner': ['../y', '120000'], y: 'y' },
+      { x: 'file' },
+    ];
+    let before: Written = {};
+    for (const stage of stages) {
+      before = await write(stage, before);
+      expect(Object.keys(before).sort()).toEqual(Object.keys(stage).sort());
+    }
+    expect(everything()).toEqual(['x']);
+    expect(textOf('x')).toBe('file');
+  });
+
+  test('an empty folder that the engine made for a missing mount gives way', async () => {
+    mkdirSync(at('nginx.conf'), { recursive: true });
+    await write({ 'nginx.conf': 'a' });
+    expect(textOf('nginx.conf')).toBe('a');
+  });
+});
+
+describe('a file that is written in place', () => {
+  test('keeps its inode, growing and shrinking', async () => {
+    let before = await write({ conf: ['one', '100644', true] });
+    const inode = inodeOf('conf');
+    for (const text of ['a longer text', 'x', '']) {
+      before = await write({ conf: [text, '100644', true] }, before);
+      expect([textOf('conf'), inodeOf('conf')]).toEqual([text, inode]);
+    }
+    await write({ conf: ['run', '100755', true] }, before);
+    expect([inodeOf('conf'), statSync(at('conf')).mode & 0o777]).toEqual([inode, 0o755]);
+    expect(everything()).toEqual(['conf']);
+  });
+
+  test('is replaced when its inode has another name too, which must not change with it', async () => {
+    const before = await write({ conf: ['one', '100644', true] });
+    linkSync(at('conf'), join(root, `other-${count}`));
+    await write({ conf: ['two', '100644', true] }, before);
+    expect([textOf('conf'), readFileSync(join(root, `other-${count}`), 'utf8')]).toEqual(['two', 'one']);
+  });
+});
+
+describe('only what Windlass wrote is removed', () => {
+  test('a file that left the revision goes, with the folders that became empty', async () => {
+    const before = await write({ 'a/b/c': '1', 'a/d': '2', e: '3' });
+    expect(Object.keys(await write({ e: '3' }, before))).toEqual(['e']);
+    expect(everything()).toEqual(['e']);
+  });
+
+  test('files of others stay, and so do their folders', async () => {
+    const before = await write({ 'data/.keep': '' });
+    writeFileSync(at('data/base.db'), 'rows');
+    mkdirSync(at('data/empty'));
+    await write({}, before);
+    expect(everything()).toEqual(['data', 'data/base.db', 'data/empty']);
+  });
+
+  test('a file that a container changed meanwhile stays, without an error', async () => {
+    const before = await write({ a: '1', b: '2', c: '3', d: ['a', '120000'] });
+    writeFileSync(at('a'), 'mine now');
+    rmSync(at('b'));
+    mkdirSync(at('b'));
+    rmSync(at('c'));
+    rmSync(at('d'));
+    symlinkSync('c', at('d'));
+    expect(await write({}, before)).toEqual({});
+    expect(everything()).toEqual(['a', 'b', 'd']);
+    expect(textOf('a')).toBe('mine now');
+  });
+
+  test('a file that was only touched is still ours', async () => {
+    const before = await write({ a: '1' });
+    utimesSync(at('a'), 1, 1);
+    await write({}, before);
+    expect(everything()).toEqual([]);
+  });
+
+  test('a file that was meant to be written goes only if it was', async () => {
+    writeIn('a', 'intended');
+    writeIn('b', 'of a container');
+    await write({}, { a: `100644 ${blob('intended')} ?`, b: `100644 ${blob('intended')} ?` });
+    expect(everything()).toEqual(['b']);
+  });
+
+  test('what was never there is no error', async () => {
+    expect(await write({}, { 'gone/deep/a': `100644 ${blob('1')} x`, b: `100644 ${blob('1')} x` })).toEqual({});
+  });
+});
+
+function writeIn(path: string, text: string): void {
+  mkdirSync(dirname(at(path)), { recursive: true });
+  writeFileSync(at(path), text);
+}
+
+describe('a container cannot lead us out of the folder', () => {
+  const outside = join(root, 'outside');
+  beforeEach(() => {
+    rmSync(outside, { recursive: true, force: true });
+    mkdirSync(outside);
+    writeFileSync(join(outside, 'precious'), 'keep');
+  });
+
+  test('a link in place of a folder is refused by name', async () => {
+    mkdirSync(directory, { recursive: true });
+    symlinkSync(outside, at('conf'));
+    const fault = await faultOf(write({ 'conf/precious': 'overwritten' }));
+    expect(fault.code).toBe('FILES_FAILED');
+    expect(fault.message).toContain('conf is a link');
+    expect(readFileSync(join(outside, 'precious'), 'utf8')).toBe('keep');
+  });
+
+  test('a link in place of a file is replaced, not followed', async () => {
+    mkdirSync(directory, { recursive: true });
+    for (const inPlace of [false, true]) {
+      rmSync(at('a'), { force: true });
+      symlinkSync(join(outside, 'precious'), at('a'));
+      await write({ a: ['new', '100644', inPlace] });
+      expect([textOf('a'), lstatSync(at('a')).isFile()]).toEqual(['new', true]);
+    }
+    expect(readFileSync(join(outside, 'precious'), 'utf8')).toBe('keep');
+  });
+
+  test('nothing is removed through a link', async () => {
+    const before = await write({ 'conf/precious': 'keep' });
+    renameSync(at('conf'), at('moved'));
+    symlinkSync(outside, at('conf'));
+    await write({}, before);
+    expect(existsSync(join(outside, 'precious'))).toBe(true);
+  });
+
+  test('a pipe or socket in place of a file does not make us wait', async () => {
+    mkdirSync(directory, { recursive: true });
+    execFileSync('mkfifo', [at('a'), at('b')]);
+    const before = { b: `100644 ${blob('1')} x` };
+    await write({ a: 'new' }, before);
+    expect(textOf('a')).toBe('new');
+    expect(existsSync(at('b'))).toBe(true);
+    expect(await files.edited({ directory, written: before, mounted: [at('b')] })).toEqual([at('b')]);
+  });
+
+  test.each([['/etc/passwd'], ['../../x'], ['sub/../../../x'], ['sub/../x'], ['..\0'], ['']])(
+    'a link to %j is not made',
+    async (target) => {
+      const fault = await faultOf(write({ 'a/link': [target, '120000'] }));
+      expect(fault.code).toBe('FILES_FAILED');
+      expect(fault.message).toContain('a/link');
+    },
+  );
+
+  test.each(['../x', '/x', 'a/../x', 'a//x', './x', '.git/config', 'a/.GIT/x', 'x\0', '', 'odd\udcff'])(
+    'the path %j is not written',
+    async (path) => {
+      expect((await faultOf(write({ [path]: 'x' }))).code).toBe('FILES_FAILED');
+      expect(existsSync(directory)).toBe(false);
+    },
+  );
+});
+
+describe('a failure leaves the folder as it was', () => {
+  test('a missing object', async () => {
+    const before = await write({ a: '1', b: '1', c: '1' });
+    const wanted = filesOf({ a: '2', b: '2', 'new/d': '2' });
+    const fault = await faultOf(
+      files.materialize({
+        directory,
+        files: wanted,
+        before,
+        read: async (oid) => {
+          if (oid === wanted[2]!.oid && wanted[2]!.path === 'new/d') throw new Fault('GIT_OBJECT_MISSING', 'gone');
+          return objects.get(oid)!;
+        },
+      }),
+    );
+    expect(fault.code).toBe('GIT_OBJECT_MISSING');
+    expect(['a', 'b', 'c'].map(textOf)).toEqual(['1', '1', '1']);
+    expect(everything().filter((path) => path.includes('.wl-'))).toEqual([]);
+  });
+
+  test('being called off', async () => {
+    const controller = new AbortController();
+    const wanted = filesOf({ a: '1', b: '2' });
+    const fault = await faultOf(
+      files.materialize({
+        directory,
+        files: wanted,
+        before: {},
+        signal: controller.signal,
+        read: async (oid) => {
+          controller.abort(new Error('newer commit'));
+          controller.signal.throwIfAborted();
+          return objects.get(oid)!;
+        },
+      }),
+    );
+    expect(fault.code).toBe('CANCELLED');
+    expect(everything()).toEqual([]);
+  });
+
+  test('a folder with files where a file should be', async () => {
+    const before = await write({ a: '1' });
+    writeIn('b/theirs', 'x');
+    const fault = await faultOf(write({ a: '1', b: '2' }, before));
+    expect(fault.message).toContain('b is a folder that holds files');
+    expect(everything()).toEqual(['a', 'b', 'b/theirs']);
+  });
+
+  test('a full disk', async () => {
+    const small = join(root, `small-${count}`);
+    mkdirSync(small);
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', small]);
+    if (mounted.status !== 0) {
+      console.log('a full disk: not tried, this user may not mount a tmpfs');
+      return;
+    }
+    try {
+      directory = join(small, 'tree');
+      const before = await write({ a: 'old', conf: ['old', '100644', true] });
+      const big = 'x'.repeat(200_000);
+      const fault = await faultOf(write({ a: 'new', conf: [big, '100644', true], z: big }, before));
+      expect(fault.code).toBe('FILES_FAILED');
+      expect(fault.message).toContain('the disk is full');
+      expect([textOf('a'), textOf('conf'), everything()]).toEqual(['old', 'old', ['a', 'conf']]);
+      // There is room for the copy, but not for the growth of the file beside it.
+      const second = await faultOf(write({ a: 'old', conf: ['y'.repeat(150_000), '100644', true] }, before));
+      expect(second.message).toContain('the disk is full');
+      expect([textOf('conf'), everything()]).toEqual(['old', ['a', 'conf']]);
+    } finally {
+      spawnSync('umount', [small]);
+    }
+  });
+
+  test('copies that a crash left are taken away by the next write', async () => {
+    const before = await write({ 'sub/a': '1' });
+    writeIn('sub/.wl-new-0123456789abcdef01234567', 'half');
+    writeIn('sub/.wl-new-of-a-container', 'theirs');
+    await write({ 'sub/a': '2' }, before);
+    expect(everything()).toEqual(['sub', 'sub/.wl-new-of-a-container', 'sub/a']);
+  });
+});
+
+test.runIf(process.getuid?.() === 0)(
+  'L15: as an ordinary user, files of root in the folder are no obstacle',
+  async () => {
+    const script = `
+    import { ProjectFolders } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/files/project-folder.ts'))};
+    const [state, directory, before, files, contents] = JSON.parse(process.argv[1]);
+    process.setgroups([]);
+    process.setgid(65_534);
+    process.setuid(65_534);
+    const written = await new ProjectFolders(state).materialize({ directory, files, before, read: async (oid) => Buffer.from(contents[oid]) });
+    process.stdout.write(JSON.stringify(written));
+  `;
+    const asNobody = (wanted: Wanted, before: Written): Written => {
+      const contents = Object.fromEntries(filesOf(wanted).map(({ oid }) => [oid, objects.get(oid)!.toString()]));
+      const argument = JSON.stringify([state, directory, before, filesOf(wanted), contents]);
+      const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script, argument], {
+        uid: 65_534,
+        gid: 65_534,
+        encoding: 'utf8',
+      });
+      expect(stderr.replaceAll(/.*Warning.*\n/g, '')).toBe('');
+      expect(status).toBe(0);
+      return JSON.parse(stdout) as Written;
+    };
+    chmodSync(root, 0o755);
+    for (const folder of [state, join(state, 'stacks'), dirname(directory), join(state, 'scratch')]) {
+      mkdirSync(folder, { recursive: true });
+      execFileSync('chown', ['65534:65534', folder]);
+    }
+    blob('1');
+    blob('2');
+    const before = asNobody({ a: '1', b: '1', mounted: '1' }, {});
+    const inode = inodeOf('mounted');
+    // A container, running as root, made its own files and took over two of ours.
+    writeIn('secret.key', 'root only');
+    chmodSync(at('secret.key'), 0o600);
+    execFileSync('chown', ['0:0', at('a'), at('b')]);
+    chmodSync(at('a'), 0o600);
+    const after = asNobody({ a: '2', mounted: '1' }, before);
+    expect([textOf('a'), textOf('secret.key'), inodeOf('mounted')]).toEqual(['2', 'root only', inode]);
+    expect(everything()).toEqual(['a', 'mounted', 'secret.key']);
+    expect(Object.keys(after).sort()).toEqual(['a', 'mounted']);
+  },
+);
+
+describe('a mounted file is edited', () => {
+  test('when its content, its kind or its executable bit changed, or it is gone', async () => {
+    const written = await write({ a: '1', b: '1', c: '1', d: '1', 'sub/e': '1', 'sub/f': '1', g: '1' });
+    const mounted = ['a', 'b', 'c', 'd', 'sub', 'g'].map(at);
+    expect(await files.edited({ directory, written, mounted })).toEqual([]);
+    writeFileSync(at('a'), '2');
+    chmodSync(at('b'), 0o755);
+    rmSync(at('c'));
+    rmSync(at('d'));
+    symlinkSync('a', at('d'));
+    writeFileSync(at('sub/f'), '2');
+    expect(await files.edited({ directory, written, mounted })).toEqual(['a', 'b', 'c', 'd', 'sub'].map(at));
+    expect(await files.edited({ directory, written, mounted: [directory] })).toEqual([directory]);
+  });
+
+  test('not when it was touched, nor when others added files, nor when it was never written', async () => {
+    const written = { ...(await write({ 'sub/a': '1' })), z: `100644 ${blob('1')} ?` };
+    utimesSync(at('sub/a'), 1, 1);
+    writeIn('sub/theirs', 'x');
+    for (let look = 0; look < 2; look += 1) {
+      expect(await files.edited({ directory, written, mounted: [at('sub'), at('z'), '/etc/hosts'] })).toEqual([]);
+    }
+    writeFileSync(at('sub/a'), '2');
+    expect(await files.edited({ directory, written, mounted: [at('sub')] })).toEqual([at('sub')]);
+  });
+});
+
+describe('a scratch folder', () => {
+  test('is empty, only ours, with a name nobody guesses, and goes when it is disposed of', async () => {
+    const scratch = await files.scratch();
+    expect(scratch.directory).toMatch(/\/wl-scratch-[0-9a-f]{32}$/);
+    expect([readdirSync(scratch.directory), statSync(scratch.directory).mode & 0o777]).toEqual([[], 0o700]);
+    expect(statSync(dirname(scratch.directory)).mode & 0o077).toBe(0);
+    await files.materialize({
+      directory: scratch.directory,
+      files: filesOf({ 'a/b': '1' }),
+      before: {},
+      read: async (oid) => objects.get(oid)!,
+    });
+    expect(readFileSync(join(scratch.directory, 'a/b'), 'utf8')).toBe('1');
+    await scratch.dispose();
+    await scratch.dispose();
+    expect(readdirSync(join(state, 'scratch'))).toEqual([]);
+  });
+
+  test('of a crashed run is taken away by the next one, of a living one it is not', async () => {
+    const script = `
+      import { ProjectFolders } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/files/project-folder.ts'))};
+      const { directory } = await new ProjectFolders(process.argv[1]).scratch();
+      process.stdout.write(directory);
+      process.kill(process.pid, 'SIGKILL');
+    `;
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script, state], { encoding: 'utf8' });
+    expect(existsSync(stdout)).toBe(true);
+    const living = await files.scratch();
+    await new ProjectFolders(state).scratch();
+    expect([existsSync(stdout), existsSync(living.directory)]).toEqual([false, true]);
+  });
+});
+
+test('what cannot be looked at is not taken for missing', async () => {
+  expect(await files.exists(root)).toBe(true);
+  expect(await files.exists(join(root, 'nothing'))).toBe(false);
+  expect((await faultOf(files.exists(join(root, 'x'.repeat(300))))).code).toBe('FILES_FAILED');
+});
+
+test('the cost of a thousand files is printed', async () => {
+  const wanted = Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`d${at % 50}/f${at}`, `text ${at}`]));
+  const took = async (name: string, work: () => Promise<unknown>): Promise<void> => {
+    const startedAt = performance.now();
+    await work();
+    console.log(`${name}: ${(performance.now() - startedAt).toFixed(1)} ms`);
+  };
+  let written: Written = {};
+  await took('write 1,000 files', async () => {
+    written = await write(wanted);
+  });
+  await took('write them again', () => write(wanted, written));
+  await took('look for edits', () => files.edited({ directory, written, mounted: [directory] }));
+});
