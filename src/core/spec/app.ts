@@ -1,7 +1,7 @@
 // App: a catalog entry that stacks instantiate: variables, plugs, what it provides, hooks.
 import { type Static, Type } from 'typebox';
-import { Hooks, actionDefinition } from './hooks.ts';
-import { Identifier, Name, Plain, Port, Service, head, mapOf, oneOf, strict } from './scalar.ts';
+import { actionDefinition, Hooks } from './hooks.ts';
+import { head, Identifier, mapOf, Name, oneOf, Plain, Port, Service, strict } from './scalar.ts';
 
 export const VAR_TYPES = ['string', 'integer', 'number', 'boolean', 'list', 'map'] as const;
 
@@ -11,11 +11,16 @@ const Var = Type.Object(
     default: Type.Optional(Type.Unknown({ description: 'its value when the stack gives none' })),
     required: Type.Optional(Type.Boolean({ description: 'true or false', default: false })),
     secret: Type.Optional(
-      Type.Boolean({ description: 'true or false: kept in the vault; without a value and a default it is minted', default: false }),
+      Type.Boolean({
+        description: 'true or false: kept in the vault; without a value and a default it is minted',
+        default: false,
+      }),
     ),
     description: Type.Optional(Type.String()),
     enum: Type.Optional(Type.Array(Plain, { minItems: 1, description: 'the values that are allowed' })),
-    pattern: Type.Optional(Type.String({ minLength: 1, maxLength: 500, description: 'a regular expression that the whole text matches' })),
+    pattern: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 500, description: 'a regular expression that the whole text matches' }),
+    ),
     minimum: Type.Optional(Type.Number()),
     maximum: Type.Optional(Type.Number()),
   },
@@ -51,9 +56,12 @@ export const App = Type.Object(
     hooks: Type.Optional(Hooks),
     ports: Type.Optional(mapOf(Service, Type.Array(Port), 'service → ports that are published by default')),
     files: Type.Optional(
-      Type.Array(Type.String({ pattern: '^files/[^\\\\\\u0000-\\u001f]{0,200}$', description: 'a glob below files/' }), {
-        description: 'which files of the app go into the project folder; default: all below files/',
-      }),
+      Type.Array(
+        Type.String({ pattern: '^files/[^\\\\\\u0000-\\u001f]{0,200}$', description: 'a glob below files/' }),
+        {
+          description: 'which files of the app go into the project folder; default: all below files/',
+        },
+      ),
     ),
   },
   {

@@ -6,12 +6,14 @@ import { type Parsed, type Path, parseDocument } from './document.ts';
 import { ACTIONS } from './hooks.ts';
 import { jobMistakes } from './job.ts';
 import { API_VERSION, type Declared, KINDS, type Kind, schemaOf } from './kind.ts';
-import { RUNTIME_SCHEMES, SECRET_SCHEMES, parseMint, parseRef } from './ref.ts';
+import { parseMint, parseRef, RUNTIME_SCHEMES, SECRET_SCHEMES } from './ref.ts';
 import { didYouMean, listed } from './suggest.ts';
 
 export interface Checked<K extends Kind> {
   /** Null when there are errors. */
   readonly value: Declared[K] | null;
+  /** As it was read, before the check; null when it is no YAML. */
+  readonly raw: unknown;
   /** The text is parsed again for it, so that a checked document that is kept does not keep its syntax tree. */
   place(path: Path, of?: 'key' | 'value'): Place;
   readonly diagnostics: readonly Diagnostic[];
@@ -24,7 +26,14 @@ const compiled = new Map<Kind, ValidateFunction>();
 function validatorOf(kind: Kind): ValidateFunction {
   let validator = compiled.get(kind);
   if (!validator) {
-    const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, allowUnionTypes: true, verbose: true, ownProperties: true });
+    const ajv = new Ajv2020({
+      allErrors: true,
+      strict: true,
+      strictRequired: false,
+      allowUnionTypes: true,
+      verbose: true,
+      ownProperties: true,
+    });
     validator = ajv.compile(schemaOf(kind));
     compiled.set(kind, validator);
   }
@@ -63,7 +72,11 @@ function pathOf(pointer: string): (string | number)[] {
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-const dotted = (path: Path): string => path.map((step) => (/^\d+$/.test(String(step)) ? `[${step}]` : `.${step}`)).join('').replace(/^\./, '');
+const dotted = (path: Path): string =>
+  path
+    .map((step) => (/^\d+$/.test(String(step)) ? `[${step}]` : `.${step}`))
+    .join('')
+    .replace(/^\./, '');
 
 interface Schema {
   readonly properties?: Readonly<Record<string, unknown>>;
@@ -95,15 +108,22 @@ function fold(errors: readonly ErrorObject[]): ErrorObject[] {
     }
     // Inner choices behind a $ref have a schema path of their own, but lie deeper in the same instance.
     const inner = left.filter(
-      (error) => error !== choice && !own.includes(error) && error.instancePath.startsWith(`${choice.instancePath}/`) && errors.indexOf(error) < errors.indexOf(choice),
+      (error) =>
+        error !== choice &&
+        !own.includes(error) &&
+        error.instancePath.startsWith(`${choice.instancePath}/`) &&
+        errors.indexOf(error) < errors.indexOf(choice),
     );
     const meant = [...branches.values()].filter((branch) =>
       branch.every(
         (error) =>
-          error.instancePath !== choice.instancePath || !['type', 'required', 'const', 'enum', 'pattern'].includes(error.keyword),
+          error.instancePath !== choice.instancePath ||
+          !['type', 'required', 'const', 'enum', 'pattern'].includes(error.keyword),
       ),
     );
-    left = left.filter((error) => error !== choice && !own.includes(error) && (meant.length > 0 || !inner.includes(error)));
+    left = left.filter(
+      (error) => error !== choice && !own.includes(error) && (meant.length > 0 || !inner.includes(error)),
+    );
     if (meant.length === 0) left.push(choice);
     else left.push(...(meant.sort((a, b) => a.length - b.length)[0] ?? []));
   }
@@ -154,7 +174,7 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
     case 'propertyNames':
       return make(
         `\`${error.params.propertyName}\`${at} is no valid name`,
-        `expected ${((error.schema as Schema | undefined)?.description ?? 'another name')}`,
+        `expected ${(error.schema as Schema | undefined)?.description ?? 'another name'}`,
         parsed.place([...path, String(error.params.propertyName)], 'key'),
       );
     case 'enum': {
@@ -167,7 +187,11 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
       );
     }
     case 'const':
-      return make(`wrong value for ${name}`, `expected ${shown(error.params.allowedValue)}; ${found}`, parsed.place(path));
+      return make(
+        `wrong value for ${name}`,
+        `expected ${shown(error.params.allowedValue)}; ${found}`,
+        parsed.place(path),
+      );
     case 'type': {
       const types = [error.params.type as string | string[]].flat();
       const wanted = types.map((type) => TYPES[type] ?? type).join(' or ');
@@ -176,13 +200,23 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
         help = `write it in quotes: "${error.data}"`;
       else if (types.includes('boolean') && typeof error.data === 'string' && /^(yes|no|on|off)$/i.test(error.data))
         help = 'write `true` or `false`';
-      else if (types.includes('array') && typeof error.data === 'string') help = `write it as a list: [${shown(error.data)}]`;
-      return make(`wrong type for ${name}`, `expected ${wanted}${expected && !expected.startsWith(wanted) ? ` (${expected})` : ''}; ${found}`, parsed.place(path), help);
+      else if (types.includes('array') && typeof error.data === 'string')
+        help = `write it as a list: [${shown(error.data)}]`;
+      return make(
+        `wrong type for ${name}`,
+        `expected ${wanted}${expected && !expected.startsWith(wanted) ? ` (${expected})` : ''}; ${found}`,
+        parsed.place(path),
+        help,
+      );
     }
     case 'pattern':
     case 'minLength':
     case 'maxLength':
-      return make(`wrong value for ${name}`, `expected ${expected ?? error.message ?? 'something else'}; ${found}`, parsed.place(path));
+      return make(
+        `wrong value for ${name}`,
+        `expected ${expected ?? error.message ?? 'something else'}; ${found}`,
+        parsed.place(path),
+      );
     case 'anyOf': {
       const branches = schema.anyOf ?? [];
       const isAction = expected?.startsWith('an action:') === true;
@@ -220,10 +254,18 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
     case 'maxProperties':
     case 'minItems':
     case 'maxItems':
-      return make(`wrong size of ${name}`, `expected ${expected ? `${expected}, ` : ''}${(error.message ?? '').replace(/^must NOT have/, 'not')}`, parsed.place(path));
+      return make(
+        `wrong size of ${name}`,
+        `expected ${expected ? `${expected}, ` : ''}${(error.message ?? '').replace(/^must NOT have/, 'not')}`,
+        parsed.place(path),
+      );
     case 'minimum':
     case 'maximum':
-      return make(`wrong value for ${name}`, `expected ${expected ?? 'a number'}, ${(error.message ?? '').replace(/^must be/, 'which is')}; ${found}`, parsed.place(path));
+      return make(
+        `wrong value for ${name}`,
+        `expected ${expected ?? 'a number'}, ${(error.message ?? '').replace(/^must be/, 'which is')}; ${found}`,
+        parsed.place(path),
+      );
     case 'uniqueItems':
       return make(`an item twice in ${name}`, 'expected each item once', parsed.place(path));
     default:
@@ -264,7 +306,13 @@ function refMistakes(parsed: Parsed): Diagnostic[] {
       });
     const mint = parseMint(text);
     if (mint && 'wrong' in mint)
-      mistakes.push({ severity: 'error', code: 'SECRET_INVALID', summary: `wrong secret ${shown(text)}`, detail: mint.wrong, place: parsed.place(path) });
+      mistakes.push({
+        severity: 'error',
+        code: 'SECRET_INVALID',
+        summary: `wrong secret ${shown(text)}`,
+        detail: mint.wrong,
+        place: parsed.place(path),
+      });
   });
   return mistakes;
 }
@@ -300,7 +348,12 @@ function headMistakes(kind: Kind, parsed: Parsed): Diagnostic[] {
     mistakes.push({
       severity: 'error',
       code: 'KIND_UNKNOWN',
-      summary: said === undefined ? '`kind` is missing' : kinds.includes(String(said)) ? `kind ${said} in a place for ${kind}` : `unknown kind ${shown(said)}`,
+      summary:
+        said === undefined
+          ? '`kind` is missing'
+          : kinds.includes(String(said))
+            ? `kind ${said} in a place for ${kind}`
+            : `unknown kind ${shown(said)}`,
       detail: `expected \`kind: ${kind}\` here`,
       ...(typeof said === 'string' && !kinds.includes(said) ? didYouMean(said, kinds) : {}),
       place: parsed.place(['kind']),
@@ -326,24 +379,29 @@ export function sorted(diagnostics: readonly Diagnostic[]): readonly Diagnostic[
   });
 }
 
-export const hasErrors = (diagnostics: readonly Diagnostic[]): boolean => diagnostics.some((one) => one.severity === 'error');
+export const hasErrors = (diagnostics: readonly Diagnostic[]): boolean =>
+  diagnostics.some((one) => one.severity === 'error');
 
 /** A text as a document of `kind`. */
 export function checkText<K extends Kind>(kind: K, file: string, text: string): Checked<K> {
   const { parsed, diagnostics } = parseDocument(file, text);
   const place: Checked<K>['place'] = (path, of) =>
     parseDocument(file, text).parsed?.place(path, of) ?? { file, line: 0, column: 0 };
-  if (!parsed) return { value: null, place, diagnostics: sorted(diagnostics) };
+  if (!parsed) return { value: null, raw: null, place, diagnostics: sorted(diagnostics) };
   const head = headMistakes(kind, parsed);
   // Of another kind or version nothing more can be said.
-  if (head.length > 0) return { value: null, place, diagnostics: sorted(head) };
+  if (head.length > 0) return { value: null, raw: parsed.value, place, diagnostics: sorted(head) };
   const mistakes: Diagnostic[] = [];
   const validate = validatorOf(kind);
   if (!validate(parsed.value)) {
     const errors = (validate.errors ?? []).slice(0, 2_000);
     // A wrong name is reported by `propertyNames`, not by what is wrong with it.
     const named = errors.filter((error) => error.propertyName === undefined);
-    mistakes.push(...fold(named).slice(0, MOST_MISTAKES).map((error) => describe(error, parsed)));
+    mistakes.push(
+      ...fold(named)
+        .slice(0, MOST_MISTAKES)
+        .map((error) => describe(error, parsed)),
+    );
   }
   mistakes.push(...refMistakes(parsed));
   if (mistakes.length === 0 && kind === 'Job')
@@ -356,5 +414,5 @@ export function checkText<K extends Kind>(kind: K, file: string, text: string): 
         place: key === '' ? parsed.place([]) : parsed.place([key], 'key'),
       });
   const all = sorted(mistakes);
-  return { value: hasErrors(all) ? null : (parsed.value as Declared[K]), place, diagnostics: all };
+  return { value: hasErrors(all) ? null : (parsed.value as Declared[K]), raw: parsed.value, place, diagnostics: all };
 }

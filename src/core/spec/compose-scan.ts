@@ -37,12 +37,16 @@ type Loose = Readonly<Record<string, unknown>>;
 
 const mapOf = (value: unknown): Loose =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Loose) : {};
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : value === undefined || value === null ? [] : [value]);
+const listOf = (value: unknown): readonly unknown[] =>
+  Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
 
 /** Build contexts and includes that Compose fetches by itself. */
 export const isRemote = (text: string): boolean =>
-  /^[a-z][a-z0-9+.-]*:\/\//i.test(text) || /^git@/.test(text) || /^github\.com\//.test(text) || /^(?:service|target|docker-image|oci-layout):/.test(text);
+  /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ||
+  /^git@/.test(text) ||
+  /^github\.com\//.test(text) ||
+  /^(?:service|target|docker-image|oci-layout):/.test(text);
 
 const startsAsPath = (text: string): boolean => /^(?:\.|\/|~|\$)/.test(text);
 
@@ -66,7 +70,11 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
       add('extends', file, at('extends', 'file'), { service: isText(from) ? from : name });
     }
     for (const [index, item] of listOf(envFile).entries())
-      add('env_file', isText(item) ? item : mapOf(item).path, at('env_file', ...(Array.isArray(envFile) ? [index] : [])));
+      add(
+        'env_file',
+        isText(item) ? item : mapOf(item).path,
+        at('env_file', ...(Array.isArray(envFile) ? [index] : [])),
+      );
     for (const [index, item] of listOf(labelFile).entries())
       add('label_file', item, at('label_file', ...(Array.isArray(labelFile) ? [index] : [])));
     for (const [index, item] of listOf(volumes).entries()) {
@@ -91,13 +99,15 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
     if (isText(context) && !isRemote(context)) {
       add('build', context, isText(build) ? path : [...path, 'context']);
       const dockerfile = mapOf(build).dockerfile;
-      if (isText(dockerfile) && !dockerfile.startsWith('/')) add('build', `${context}/${dockerfile}`, [...path, 'dockerfile']);
+      if (isText(dockerfile) && !dockerfile.startsWith('/'))
+        add('build', `${context}/${dockerfile}`, [...path, 'dockerfile']);
     }
     const additional = mapOf(build).additional_contexts;
     const contexts = Array.isArray(additional)
       ? additional.map((item) => (isText(item) ? item.slice(item.indexOf('=') + 1) : null))
       : Object.values(mapOf(additional));
-    for (const item of contexts) if (isText(item) && !isRemote(item)) add('build', item, [...path, 'additional_contexts']);
+    for (const item of contexts)
+      if (isText(item) && !isRemote(item)) add('build', item, [...path, 'additional_contexts']);
   };
 
   if (only === null) {
@@ -106,12 +116,17 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
       const files = isText(item) ? [item] : listOf(mapOf(item).path).filter(isText);
       const directory = mapOf(item).project_directory;
       const first = files[0];
-      if (first !== undefined) add('include', first, path, { files, ...(isText(directory) ? { projectDirectory: directory } : {}) });
+      if (first !== undefined)
+        add('include', first, path, { files, ...(isText(directory) ? { projectDirectory: directory } : {}) });
       for (const envFile of listOf(mapOf(item).env_file)) add('env_file', envFile, [...path, 'env_file']);
     }
     for (const [name, service] of Object.entries(services)) scanService(name, mapOf(service));
-    for (const [section, kind] of [['configs', 'config'], ['secrets', 'secret']] as const)
-      for (const [name, definition] of Object.entries(mapOf(root[section]))) add(kind, mapOf(definition).file, [section, name, 'file']);
+    for (const [section, kind] of [
+      ['configs', 'config'],
+      ['secrets', 'secret'],
+    ] as const)
+      for (const [name, definition] of Object.entries(mapOf(root[section])))
+        add(kind, mapOf(definition).file, [section, name, 'file']);
   } else {
     const seen = new Set<string>();
     for (let name: string | null = only; name !== null && !seen.has(name); ) {
@@ -119,7 +134,11 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
       const service = mapOf(services[name]);
       scanService(name, service);
       const extended = service.extends;
-      const next: unknown = isText(extended) ? extended : mapOf(extended).file === undefined ? mapOf(extended).service : null;
+      const next: unknown = isText(extended)
+        ? extended
+        : mapOf(extended).file === undefined
+          ? mapOf(extended).service
+          : null;
       name = isText(next) ? next : null;
     }
   }
@@ -170,11 +189,23 @@ export function extensionOf(
       if (signal) value = { ...value, onFileChange: { kind: 'signal', signal: signal[1] ?? '' } };
       else if (kind) value = { ...value, onFileChange: { kind } };
       else
-        wrong([key], 'value', 'wrong value for `x-windlass.onFileChange`', 'expected recreate, restart, ignore or signal:NAME such as signal:HUP', {
-          ...(typeof item === 'string' ? didYouMean(item, FILE_CHANGES) : {}),
-        });
+        wrong(
+          [key],
+          'value',
+          'wrong value for `x-windlass.onFileChange`',
+          'expected recreate, restart, ignore or signal:NAME such as signal:HUP',
+          {
+            ...(typeof item === 'string' ? didYouMean(item, FILE_CHANGES) : {}),
+          },
+        );
     } else
-      wrong([key], 'key', `unknown key \`${key}\` in \`x-windlass\``, 'expected one of onFileChange, oneShot', didYouMean(key, ['onFileChange', 'oneShot']));
+      wrong(
+        [key],
+        'key',
+        `unknown key \`${key}\` in \`x-windlass\``,
+        'expected one of onFileChange, oneShot',
+        didYouMean(key, ['onFileChange', 'oneShot']),
+      );
   }
   return { value, diagnostics };
 }

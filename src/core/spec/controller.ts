@@ -1,6 +1,6 @@
 // Controller: the configuration of one controller, on its host and outside the repository.
 import { type Static, Type } from 'typebox';
-import { Duration, Name, Url, Window, head, mapOf, oneOf, strict } from './scalar.ts';
+import { Duration, head, mapOf, Name, oneOf, strict, Url, Window } from './scalar.ts';
 
 const Path = Type.String({ pattern: '^[^\\u0000]{1,4096}$', description: 'a path on the host of the controller' });
 const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$', description: 'a SHA-256 of 64 lower-case hex digits' });
@@ -9,10 +9,17 @@ const Source = Type.Object(
   {
     name: Type.Optional(Name),
     url: Type.String({
-      pattern: '^(?:https?://|ssh://|file://|/|\\.|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:)[^\\s]{0,2000}$|^[A-Za-z0-9._/-]{1,2000}$',
+      pattern:
+        '^(?:https?://|ssh://|file://|/|\\.|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:)[^\\s]{0,2000}$|^[A-Za-z0-9._/-]{1,2000}$',
       description: 'an http, https or ssh URL or the path of a local repository',
     }),
-    ref: Type.Optional(Type.String({ pattern: '^[^\\s~^:?*\\[\\\\-][^\\s~^:?*\\[\\\\]{0,250}$', description: 'a branch or a full ref', default: 'main' })),
+    ref: Type.Optional(
+      Type.String({
+        pattern: '^[^\\s~^:?*\\[\\\\-][^\\s~^:?*\\[\\\\]{0,250}$',
+        description: 'a branch or a full ref',
+        default: 'main',
+      }),
+    ),
     poll: Type.Optional(Duration),
     username: Type.Optional(Type.String({ minLength: 1 })),
     passwordFile: Type.Optional(Path),
@@ -66,12 +73,19 @@ const Node = Type.Object(
 const Reconcile = Type.Object(
   {
     interval: Type.Optional(Duration),
-    concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: 256, description: 'how many stacks are worked on at once', default: 4 })),
+    concurrency: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 256, description: 'how many stacks are worked on at once', default: 4 }),
+    ),
     timeout: Type.Optional(Duration),
     settle: Type.Optional(Duration),
     windows: Type.Optional(Type.Array(Window)),
     pruneLimit: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: 100, description: 'percent of the stacks that may vanish at once', default: 30 }),
+      Type.Integer({
+        minimum: 0,
+        maximum: 100,
+        description: 'percent of the stacks that may vanish at once',
+        default: 30,
+      }),
     ),
   },
   { ...strict, description: 'how often and how much at once' },
@@ -79,7 +93,9 @@ const Reconcile = Type.Object(
 
 const Vault = Type.Object(
   {
-    kind: Type.Optional(oneOf(['embedded', 'openbao', 'sops'], { description: '`embedded`, `openbao` or `sops`', default: 'embedded' })),
+    kind: Type.Optional(
+      oneOf(['embedded', 'openbao', 'sops'], { description: '`embedded`, `openbao` or `sops`', default: 'embedded' }),
+    ),
     identityFile: Type.Optional(Path),
     address: Type.Optional(Url),
     mount: Type.Optional(Type.String({ minLength: 1 })),
@@ -96,7 +112,9 @@ const Archives = Type.Object(
     bucket: Type.Optional(Type.String({ minLength: 1 })),
     region: Type.Optional(Type.String({ minLength: 1 })),
     credentialsFile: Type.Optional(Path),
-    recipients: Type.Optional(Type.Array(Type.String({ pattern: '^age1[0-9a-z]{20,}$', description: 'an age recipient' }))),
+    recipients: Type.Optional(
+      Type.Array(Type.String({ pattern: '^age1[0-9a-z]{20,}$', description: 'an age recipient' })),
+    ),
   },
   { ...strict, description: 'where archives are kept' },
 );
@@ -122,7 +140,9 @@ const Notify = Type.Object(
     kind: Type.Optional(oneOf(['webhook'], { description: '`webhook`', default: 'webhook' })),
     url: Url,
     secretFile: Type.Optional(Path),
-    levels: Type.Optional(Type.Array(oneOf(['info', 'warning', 'error'], { description: 'info, warning or error' }), { minItems: 1 })),
+    levels: Type.Optional(
+      Type.Array(oneOf(['info', 'warning', 'error'], { description: 'info, warning or error' }), { minItems: 1 }),
+    ),
     stacks: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'names or globs of stacks' })),
   },
   { ...strict, description: 'who is told of changes' },

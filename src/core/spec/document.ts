@@ -1,6 +1,17 @@
 // Document: YAML text → plain data, with the place of every key and value. Bounded in size, depth and expansion, so that no text
 // from outside can stall or exhaust the process. Knows nothing of what the data means.
-import { type Alias, type Document, LineCounter, type Node, type Pair, isAlias, isMap, isScalar, isSeq, parseAllDocuments } from 'yaml';
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+} from 'yaml';
 import type { Diagnostic, Place } from './diagnostic.ts';
 
 export const MAX_TEXT_BYTES = 1024 * 1024;
@@ -63,13 +74,24 @@ class Reader {
 
   resolve(alias: Alias): Item {
     const target = alias.resolve(this.#doc as Document);
-    if (!target) throw new Refused(alias, 'YAML_INVALID', `unknown alias \`*${alias.source}\``, 'expected the name of an anchor above it');
+    if (!target)
+      throw new Refused(
+        alias,
+        'YAML_INVALID',
+        `unknown alias \`*${alias.source}\``,
+        'expected the name of an anchor above it',
+      );
     return target;
   }
 
   read(node: Item): unknown {
     if (++this.#values > this.#most)
-      throw new Refused(node, 'YAML_TOO_LARGE', 'the document expands to too much', `more than ${this.#most} values after aliases are followed`);
+      throw new Refused(
+        node,
+        'YAML_TOO_LARGE',
+        'the document expands to too much',
+        `more than ${this.#most} values after aliases are followed`,
+      );
     if (node === null || node === undefined) return null;
     if (isScalar(node)) return node.value ?? null;
     if (++this.#depth > MAX_DEPTH)
@@ -78,7 +100,8 @@ class Reader {
     if (isAlias(node)) value = this.read(this.resolve(node));
     else if (isSeq(node)) value = node.items.map((item) => this.read(item as Item));
     else if (isMap(node)) value = this.#map(node.items as Pair[], node);
-    else throw new Refused(node, 'YAML_INVALID', 'a value that is not understood', 'expected a map, a list or a scalar');
+    else
+      throw new Refused(node, 'YAML_INVALID', 'a value that is not understood', 'expected a map, a list or a scalar');
     this.#depth--;
     return value;
   }
@@ -97,7 +120,13 @@ class Reader {
         continue;
       }
       const key = keyOf(pair);
-      if (key === null) throw new Refused((pair.key as Item) ?? node, 'YAML_INVALID', 'a key is not a string', 'expected a string as key');
+      if (key === null)
+        throw new Refused(
+          (pair.key as Item) ?? node,
+          'YAML_INVALID',
+          'a key is not a string',
+          'expected a string as key',
+        );
       if (own.has(key)) this.duplicates.push({ key, node: pair.key as Item });
       own.set(key, this.read(pair.value as Item));
     }
@@ -105,7 +134,8 @@ class Reader {
     for (const entries of [merged, own])
       for (const [key, item] of entries) {
         // An assignment to this one would set the prototype.
-        if (key === '__proto__') Object.defineProperty(value, key, { value: item, enumerable: true, writable: true, configurable: true });
+        if (key === '__proto__')
+          Object.defineProperty(value, key, { value: item, enumerable: true, writable: true, configurable: true });
         else value[key] = item;
       }
     return value;
@@ -189,10 +219,18 @@ function parse(file: string, text: string, most: number): { parsed: Parsed[]; di
     const { line, col } = lines.linePos(offset);
     return { file, line, column: col };
   };
-  const tooDeep = () => error('YAML_TOO_DEEP', whole, 'the document is nested too deeply', `more than ${MAX_DEPTH} levels`);
+  const tooDeep = () =>
+    error('YAML_TOO_DEEP', whole, 'the document is nested too deeply', `more than ${MAX_DEPTH} levels`);
   let docs: readonly Doc[];
   try {
-    const all = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false, merge: false, schema: 'core', logLevel: 'silent' });
+    const all = parseAllDocuments(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+      merge: false,
+      schema: 'core',
+      logLevel: 'silent',
+    });
     docs = Array.isArray(all) ? all : [];
   } catch (thrown) {
     if (!(thrown instanceof RangeError)) throw thrown;
@@ -203,7 +241,11 @@ function parse(file: string, text: string, most: number): { parsed: Parsed[]; di
   for (const [index, doc] of docs.entries()) {
     // A `---` or `...` that only leads or trails makes an empty document.
     const { contents } = doc;
-    if ((contents === null || (isScalar(contents) && contents.value === null && !contents.source)) && doc.errors.length === 0) continue;
+    if (
+      (contents === null || (isScalar(contents) && contents.value === null && !contents.source)) &&
+      doc.errors.length === 0
+    )
+      continue;
     if (parsed.length >= most && index > 0) {
       error(
         'YAML_SEVERAL_DOCUMENTS',
@@ -219,7 +261,12 @@ function parse(file: string, text: string, most: number): { parsed: Parsed[]; di
       break;
     }
     for (const wrong of doc.errors.slice(0, 20))
-      error('YAML_INVALID', placeOf(wrong.pos[0]), wrong.message.split('\n')[0] ?? wrong.message, 'expected valid YAML');
+      error(
+        'YAML_INVALID',
+        placeOf(wrong.pos[0]),
+        wrong.message.split('\n')[0] ?? wrong.message,
+        'expected valid YAML',
+      );
     if (doc.errors.length > 0) continue;
     const reader = new Reader(doc, most === 1 ? MAX_OWN_VALUES : MAX_VALUES);
     try {
@@ -235,7 +282,8 @@ function parse(file: string, text: string, most: number): { parsed: Parsed[]; di
       parsed.push(parsedOf(file, lines, doc, value));
     } catch (thrown) {
       if (thrown instanceof RangeError) tooDeep();
-      else if (thrown instanceof Refused) error(thrown.code, placeOf(thrown.node?.range?.[0] ?? 0), thrown.message, thrown.detail);
+      else if (thrown instanceof Refused)
+        error(thrown.code, placeOf(thrown.node?.range?.[0] ?? 0), thrown.message, thrown.detail);
       else throw thrown;
     }
   }
@@ -264,6 +312,9 @@ export function parseDocument(file: string, text: string): ParseResult {
 }
 
 /** All documents of a Compose file: Compose merges several. */
-export function parseDocuments(file: string, text: string): { readonly parsed: readonly Parsed[]; readonly diagnostics: readonly Diagnostic[] } {
+export function parseDocuments(
+  file: string,
+  text: string,
+): { readonly parsed: readonly Parsed[]; readonly diagnostics: readonly Diagnostic[] } {
   return parse(file, text, 1_000);
 }

@@ -1,6 +1,6 @@
 // Fleet: what holds for the whole repository: where plain projects are looked for, defaults, groups.
 import { type Static, Type } from 'typebox';
-import { Glob, Name, head, mapOf, strict } from './scalar.ts';
+import { Glob, head, mapOf, Name, strict } from './scalar.ts';
 import { settings } from './stack.ts';
 
 export const Fleet = Type.Object(
@@ -15,8 +15,12 @@ export const Fleet = Type.Object(
         default: ['.', '*/', 'stacks/*/', 'services/*/', 'apps/*/'],
       }),
     ),
-    defaults: Type.Optional(Type.Object(settings, { ...strict, description: 'settings for stacks that do not say otherwise' })),
-    groups: Type.Optional(mapOf(Name, Type.Array(Type.String({ minLength: 1, maxLength: 200 })), 'group → names or globs of its stacks')),
+    defaults: Type.Optional(
+      Type.Object(settings, { ...strict, description: 'settings for stacks that do not say otherwise' }),
+    ),
+    groups: Type.Optional(
+      mapOf(Name, Type.Array(Type.String({ minLength: 1, maxLength: 200 })), 'group → names or globs of its stacks'),
+    ),
   },
   { ...strict, title: 'Windlass Fleet', description: 'What holds for all stacks of a repository.' },
 );

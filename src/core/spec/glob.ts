@@ -25,7 +25,13 @@ function matchName(pattern: string, name: string): boolean {
 }
 
 /** `dead` remembers what failed, so that several `**` cost no more than pattern × path. */
-function matchParts(pattern: readonly string[], parts: readonly string[], p: number, n: number, dead: Set<string>): boolean {
+function matchParts(
+  pattern: readonly string[],
+  parts: readonly string[],
+  p: number,
+  n: number,
+  dead: Set<string>,
+): boolean {
   if (p === pattern.length) return n === parts.length;
   const key = `${p} ${n}`;
   if (dead.has(key)) return false;

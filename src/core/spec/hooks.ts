@@ -1,7 +1,7 @@
 // Hooks: the closed union of actions and the closed list of phases in which they may stand.
 import { type Static, Type } from 'typebox';
 import { RUNTIME_SCHEMES } from './ref.ts';
-import { Duration, Name, Plain, Service, Url, mapOf, oneOf, strict } from './scalar.ts';
+import { Duration, mapOf, Name, oneOf, Plain, Service, strict, Url } from './scalar.ts';
 
 export const OPERATIONS = [
   'install',
@@ -24,14 +24,25 @@ export const PHASES = [
 export type HookPhase = (typeof PHASES)[number];
 
 const common = {
-  name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'how the action is called in previews and logs' })),
+  name: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'how the action is called in previews and logs' }),
+  ),
   timeout: Type.Optional(Duration),
   on_failure: Type.Optional(oneOf(['abort', 'continue'], { description: '`abort` or `continue`', default: 'abort' })),
   weight: Type.Optional(
-    Type.Integer({ minimum: -1_000_000, maximum: 1_000_000, description: 'an integer; lower ones run first', default: 0 }),
+    Type.Integer({
+      minimum: -1_000_000,
+      maximum: 1_000_000,
+      description: 'an integer; lower ones run first',
+      default: 0,
+    }),
   ),
-  retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: 'how often a failed action is tried again', default: 0 })),
-  once: Type.Optional(oneOf(['revision'], { description: '`revision`: not again for a desired state for which it already ran' })),
+  retries: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 100, description: 'how often a failed action is tried again', default: 0 }),
+  ),
+  once: Type.Optional(
+    oneOf(['revision'], { description: '`revision`: not again for a desired state for which it already ran' }),
+  ),
 };
 
 export const RuntimeRef = Type.String({
@@ -39,9 +50,12 @@ export const RuntimeRef = Type.String({
   description: 'a runtime ref such as "ref+hook://previous"',
 });
 
-const Command = Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })], {
-  description: 'a command as one string or as a list of its words',
-});
+const Command = Type.Union(
+  [Type.String({ minLength: 1 }), Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })],
+  {
+    description: 'a command as one string or as a list of its words',
+  },
+);
 
 export const Environment = mapOf(
   { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', description: 'the name of an environment variable' },
@@ -52,9 +66,15 @@ export const Environment = mapOf(
 export const Call = Type.Object(
   {
     url: Url,
-    method: Type.Optional(oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], { description: 'an HTTP method', default: 'GET' })),
+    method: Type.Optional(
+      oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], { description: 'an HTTP method', default: 'GET' }),
+    ),
     headers: Type.Optional(
-      mapOf({ pattern: '^[A-Za-z0-9-]{1,100}$', description: 'the name of a header' }, Type.String(), 'request headers'),
+      mapOf(
+        { pattern: '^[A-Za-z0-9-]{1,100}$', description: 'the name of a header' },
+        Type.String(),
+        'request headers',
+      ),
     ),
     body: Type.Optional(Type.String({ description: 'the body of the request' })),
     status: Type.Optional(
@@ -84,7 +104,10 @@ const Condition = Type.Object(
 );
 
 const simple = {
-  job: Type.Object({ job: { ...Name, description: 'the name of a job: NAME.job.yaml beside the app' }, ...common }, strict),
+  job: Type.Object(
+    { job: { ...Name, description: 'the name of a job: NAME.job.yaml beside the app' }, ...common },
+    strict,
+  ),
   scale: Type.Object(
     {
       scale: mapOf(
@@ -100,7 +123,9 @@ const simple = {
   ),
   halt: Type.Object(
     {
-      halt: Type.Union([Type.Literal(true), Type.String({ minLength: 1 })], { description: '`true`, or why the rest is skipped' }),
+      halt: Type.Union([Type.Literal(true), Type.String({ minLength: 1 })], {
+        description: '`true`, or why the rest is skipped',
+      }),
       ...common,
     },
     strict,
@@ -117,7 +142,12 @@ const simple = {
   exec: Type.Object(
     {
       exec: Type.Object(
-        { service: Service, command: Command, user: Type.Optional(Type.String({ minLength: 1 })), environment: Type.Optional(Environment) },
+        {
+          service: Service,
+          command: Command,
+          user: Type.Optional(Type.String({ minLength: 1 })),
+          environment: Type.Optional(Environment),
+        },
         { ...strict, description: '`service` and `command`' },
       ),
       ...common,
@@ -161,13 +191,16 @@ const Nested = Type.Unsafe<readonly Action[]>({
 
 const actions = {
   ...simple,
+  // biome-ignore lint/suspicious/noThenProperty: a word of the hook language; the schema is never awaited
   if: Type.Object({ if: Condition, then: Nested, else: Type.Optional(Nested), ...common }, strict),
 };
 
 export const ACTIONS = Object.keys(actions) as readonly (keyof typeof actions)[];
 
 /** Goes into `$defs` of every kind that has hooks. */
-export const actionDefinition = { action: { anyOf: Object.values(actions), description: `an action: one of ${ACTIONS.join(', ')}` } };
+export const actionDefinition = {
+  action: { anyOf: Object.values(actions), description: `an action: one of ${ACTIONS.join(', ')}` },
+};
 
 export const Hooks = Type.Unsafe<Partial<Record<HookPhase, readonly Action[]>>>({
   type: 'object',
@@ -189,7 +222,13 @@ export function verbOf(action: Action): keyof typeof actions {
 }
 
 /** Phases in which no container of the stack can be counted on: nothing may look into one. */
-const WITHOUT_STACK: ReadonlySet<HookPhase> = new Set(['pre_install', 'post_uninstall', 'pre_restore', 'pre_recover', 'pre_rollback']);
+const WITHOUT_STACK: ReadonlySet<HookPhase> = new Set([
+  'pre_install',
+  'post_uninstall',
+  'pre_restore',
+  'pre_recover',
+  'pre_rollback',
+]);
 /** Phases in which the stack is not there at all. */
 const WITHOUT_SERVICES: ReadonlySet<HookPhase> = new Set(['pre_install', 'post_uninstall']);
 

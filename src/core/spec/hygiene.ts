@@ -3,7 +3,7 @@ import type { TreeEntry } from '../state/listing.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import type { Text } from './loaded.ts';
 import { dirname, isBelow, resolvePath } from './repository-path.ts';
-import { type Reading } from './together.ts';
+import type { Reading } from './together.ts';
 
 const MOST_REFUSALS = 20;
 const MAX_LINK_BYTES = 4096;
@@ -47,7 +47,8 @@ export function linkTarget(path: string, text: string): { readonly path: string 
   if (text.startsWith('/')) return { wrong: `it points to the absolute path ${quoted(text)}` };
   const parts = text.split('/').filter((part) => part !== '' && part !== '.');
   const named = parts.findIndex((part) => part !== '..');
-  if (named >= 0 && parts.slice(named).includes('..')) return { wrong: `its target ${quoted(text)} goes up behind a name` };
+  if (named >= 0 && parts.slice(named).includes('..'))
+    return { wrong: `its target ${quoted(text)} goes up behind a name` };
   const target = resolvePath(dirname(path), text);
   if (target === null) return { wrong: `it points out of the repository, to ${quoted(text)}` };
   if (target.split('/').some(isGitName)) return { wrong: `it points into git's own folder, to ${quoted(text)}` };
@@ -69,7 +70,9 @@ export function* inspect(entries: readonly TreeEntry[]): Reading<Inspected> {
   for (const entry of entries) {
     const wrong = nameMistake(entry.path);
     if (wrong !== null)
-      refusals.push(refuse(entry.path, `${quoted(entry.path)} is refused: ${wrong}`, 'expected a plain name', 'rename it'));
+      refusals.push(
+        refuse(entry.path, `${quoted(entry.path)} is refused: ${wrong}`, 'expected a plain name', 'rename it'),
+      );
     if (entry.mode === '160000')
       refusals.push(
         refuse(
@@ -83,7 +86,9 @@ export function* inspect(entries: readonly TreeEntry[]): Reading<Inspected> {
   for (const link of links) {
     const text = texts.get(link.path);
     const target =
-      typeof text === 'string' ? linkTarget(link.path, text) : { wrong: `its target cannot be read (${text?.refused ?? 'missing'})` };
+      typeof text === 'string'
+        ? linkTarget(link.path, text)
+        : { wrong: `its target cannot be read (${text?.refused ?? 'missing'})` };
     if ('wrong' in target)
       refusals.push(
         refuse(

@@ -1,7 +1,7 @@
 // Job: one piece of work that a hook runs: in a container of its own, in a running service, or as an HTTP request.
 import { type Static, Type } from 'typebox';
 import { Call, Environment } from './hooks.ts';
-import { Duration, Name, Service, head, oneOf, strict } from './scalar.ts';
+import { Duration, head, Name, oneOf, Service, strict } from './scalar.ts';
 
 export const CONTEXTS = ['container', 'exec', 'http'] as const;
 
@@ -18,7 +18,9 @@ export const Job = Type.Object(
     ...head('Job'),
     name: Type.Optional(Name),
     description: Type.Optional(Type.String()),
-    context: Type.Optional(oneOf(CONTEXTS, { description: 'where it runs: container, exec or http', default: 'container' })),
+    context: Type.Optional(
+      oneOf(CONTEXTS, { description: 'where it runs: container, exec or http', default: 'container' }),
+    ),
     service: Type.Optional(Service),
     image: Type.Optional(Type.String({ minLength: 1, description: 'the image, when not that of `service`' })),
     entrypoint: Type.Optional(Words),
@@ -27,8 +29,12 @@ export const Job = Type.Object(
     environment: Type.Optional(Environment),
     user: Type.Optional(Type.String({ minLength: 1, description: 'a user, or USER:GROUP' })),
     working_dir: Type.Optional(Type.String({ minLength: 1 })),
-    networks: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'networks instead of those of `service`' })),
-    volumes: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description: 'mounts instead of those of `service`' })),
+    networks: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), { description: 'networks instead of those of `service`' }),
+    ),
+    volumes: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), { description: 'mounts instead of those of `service`' }),
+    ),
     http: Type.Optional(Call),
     timeout: Type.Optional(Duration),
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
@@ -44,14 +50,17 @@ export const Job = Type.Object(
 export type Job = Static<typeof Job>;
 
 /** What a schema cannot say of a job: key → why it is wrong; '' is the document itself. */
-export function jobMistakes(job: Job): readonly { readonly key: string; readonly summary: string; readonly help: string }[] {
+export function jobMistakes(
+  job: Job,
+): readonly { readonly key: string; readonly summary: string; readonly help: string }[] {
   const mistakes: { key: string; summary: string; help: string }[] = [];
   const context = job.context ?? 'container';
   const add = (key: string, summary: string, help: string) => mistakes.push({ key, summary, help });
   if (context === 'http') {
     if (!job.http) add('', 'an http job needs `http`', 'write `http: { url: … }`');
     for (const key of ['service', 'image', 'command', 'script', 'entrypoint', 'user', 'volumes', 'networks'] as const)
-      if (job[key] !== undefined) add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
+      if (job[key] !== undefined)
+        add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
     return mistakes;
   }
   if (job.http) add('http', `\`http\` means nothing in a job with context ${context}`, 'write `context: http`');
@@ -62,7 +71,9 @@ export function jobMistakes(job: Job): readonly { readonly key: string; readonly
     if (job.command === undefined && job.script === undefined)
       add('', 'an exec job needs `command` or `script`', 'write what it runs');
     for (const key of ['image', 'entrypoint', 'volumes', 'networks'] as const)
-      if (job[key] !== undefined) add(key, `\`${key}\` means nothing in an exec job`, `remove \`${key}\`, or use \`context: container\``);
-  } else if (!job.service && !job.image) add('', 'a container job needs `service` or `image`', 'name the service whose image it uses');
+      if (job[key] !== undefined)
+        add(key, `\`${key}\` means nothing in an exec job`, `remove \`${key}\`, or use \`context: container\``);
+  } else if (!job.service && !job.image)
+    add('', 'a container job needs `service` or `image`', 'name the service whose image it uses');
   return mistakes;
 }

@@ -24,5 +24,9 @@ export const schemaFile = (kind: Kind): string => `${kind.toLowerCase()}.json`;
 
 /** The published JSON Schema (draft 2020-12) of a kind. */
 export function schemaOf(kind: Kind): Record<string, unknown> {
-  return { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: schemaFile(kind), ...(KINDS[kind] as TSchema) };
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    $id: schemaFile(kind),
+    ...(KINDS[kind] as TSchema),
+  };
 }

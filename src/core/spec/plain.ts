@@ -1,7 +1,7 @@
 // Plain: one Compose project without an app: which files make it up, what they pull in from elsewhere in the repository, its name.
 // What the files mean is left to Compose.
 import type { TreeEntry } from '../state/listing.ts';
-import { type ComposeScan, type Extension, type Reference, isRemote, scanCompose } from './compose-scan.ts';
+import { type ComposeScan, type Extension, isRemote, type Reference, scanCompose } from './compose-scan.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import { parseDocuments } from './document.ts';
 import { listOf, parseDotenv } from './dotenv.ts';
@@ -76,12 +76,16 @@ export function unreadable(file: string, text: Exclude<Text, string>): Diagnosti
   };
 }
 
-/** Where a path really lies, through links in its folders and at its end; null when a link is refused or there are too many. */
-export function* followLinks(tree: Tree, path: string, seen: (link: string) => void = () => {}): Reading<string | null> {
+/** Where a path really lies, through links in its folders and at its end; null when a link is refused, there are too many, or it is a submodule. */
+export function* followLinks(
+  tree: Tree,
+  path: string,
+  seen: (link: string) => void = () => {},
+): Reading<string | null> {
   let at = path;
   for (let count = 0; count <= MOST_LINKS; count++) {
     const link = firstLink(tree, at);
-    if (link === null) return at;
+    if (link === null) return tree.entry(at)?.mode === '160000' ? null : at;
     seen(link);
     const text = yield* readText(link);
     const target = typeof text === 'string' ? linkTarget(link, text) : null;
@@ -143,7 +147,9 @@ class PlainReader {
     const files = chosen.map(({ path }) => path);
     const directory = files[0] === undefined ? this.#folder : dirname(files[0]);
     for (const { path } of chosen) this.#take(path);
-    yield* this.#closure(chosen.map(({ path, place }) => ({ path, base: directory, service: null, from: null, place })));
+    yield* this.#closure(
+      chosen.map(({ path, place }) => ({ path, base: directory, service: null, from: null, place })),
+    );
     const entries = yield* this.#entries();
     const declared = dotenv.COMPOSE_PROJECT_NAME || this.#declaredName;
     return {
@@ -235,7 +241,11 @@ class PlainReader {
         return !seen.has(key) && seen.add(key);
       });
       if (seen.size > MOST_FILES) {
-        this.#error('COMPOSE_TOO_MANY_FILES', whole(first[0]?.path ?? ''), `the project reads more than ${MOST_FILES} Compose files`);
+        this.#error(
+          'COMPOSE_TOO_MANY_FILES',
+          whole(first[0]?.path ?? ''),
+          `the project reads more than ${MOST_FILES} Compose files`,
+        );
         return;
       }
       const reals: (string | null)[] = [];
@@ -251,7 +261,11 @@ class PlainReader {
       for (const [index, one] of fresh.entries()) {
         const real = reals[index] ?? null;
         const text: Text =
-          real === null ? { refused: 'not-a-file' } : this.#look(real) === '' ? { refused: 'missing' } : (texts.get(real) ?? { refused: 'missing' });
+          real === null
+            ? { refused: 'not-a-file' }
+            : this.#look(real) === ''
+              ? { refused: 'missing' }
+              : (texts.get(real) ?? { refused: 'missing' });
         next.push(...this.#scan(one, text));
       }
       round = next;
@@ -283,6 +297,12 @@ class PlainReader {
         const guess = /^name:\s*["']?([a-z0-9][a-z0-9_-]*)["']?\s*(?:#.*)?$/m.exec(text)?.[1];
         if (guess !== undefined) this.#declaredName = guess;
       }
+      // What it includes must not become stacks of their own because of a mistake elsewhere in the file.
+      if (/^include\s*:/m.test(text))
+        for (const [path] of text.matchAll(/[\w./-]+\.ya?ml/g)) {
+          const included = resolvePath(wanted.base, path);
+          if (included !== null && included !== wanted.path) this.#includes.add(included);
+        }
       this.#isComplete = false;
     }
     if (parsed.length === 0 && diagnostics.length === 0)
@@ -290,7 +310,12 @@ class PlainReader {
     const next: (Wanted & { readonly place: Place })[] = [];
     for (const document of parsed) {
       if (typeof document.value !== 'object' || document.value === null || Array.isArray(document.value)) {
-        this.#error('COMPOSE_INVALID', document.place([]), `${wanted.path} is no Compose file`, 'expected a map with `services`');
+        this.#error(
+          'COMPOSE_INVALID',
+          document.place([]),
+          `${wanted.path} is no Compose file`,
+          'expected a map with `services`',
+        );
         continue;
       }
       const scan = scanCompose(document, wanted.service);

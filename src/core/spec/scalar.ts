@@ -42,7 +42,9 @@ export const Window = Type.Object(
   {
     allow: Cron,
     duration: Duration,
-    timezone: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_+/-]{1,64}$', description: 'a time zone such as Europe/Berlin' })),
+    timezone: Type.Optional(
+      Type.String({ pattern: '^[A-Za-z0-9_+/-]{1,64}$', description: 'a time zone such as Europe/Berlin' }),
+    ),
   },
   { ...strict, description: 'a window in which changes may be made' },
 );
@@ -63,8 +65,10 @@ export const Url = Type.String({
 });
 
 /** One of a closed list of words. */
-export const oneOf = <const T extends readonly string[]>(words: T, options: { description?: string; default?: T[number] } = {}) =>
-  Type.Unsafe<T[number]>({ type: 'string', enum: [...words], ...options });
+export const oneOf = <const T extends readonly string[]>(
+  words: T,
+  options: { description?: string; default?: T[number] } = {},
+) => Type.Unsafe<T[number]>({ type: 'string', enum: [...words], ...options });
 
 /** A map whose keys are all checked by `key`, a string schema. */
 export const mapOf = <V extends TSchema>(key: object, value: V, description: string) =>
@@ -76,7 +80,9 @@ export const mapOf = <V extends TSchema>(key: object, value: V, description: str
   });
 
 /** A value that may stand where an environment variable or a template value is given. */
-export const Plain = Type.Union([Type.String(), Type.Number(), Type.Boolean()], { description: 'a string, a number, true or false' });
+export const Plain = Type.Union([Type.String(), Type.Number(), Type.Boolean()], {
+  description: 'a string, a number, true or false',
+});
 
 /** `apiVersion` and `kind`, with which every document starts. */
 export const head = <const K extends string>(kind: K) => ({

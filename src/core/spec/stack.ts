@@ -1,8 +1,21 @@
 // Stack: one deployable unit: an instance of an app, or settings of the plain Compose project beside it.
 import { type Static, Type } from 'typebox';
 import { Version } from './app.ts';
-import { Hooks, actionDefinition } from './hooks.ts';
-import { Cron, Duration, Identifier, Name, Port, Service, Timestamp, Window, head, mapOf, oneOf, strict } from './scalar.ts';
+import { actionDefinition, Hooks } from './hooks.ts';
+import {
+  Cron,
+  Duration,
+  head,
+  Identifier,
+  mapOf,
+  Name,
+  oneOf,
+  Port,
+  Service,
+  strict,
+  Timestamp,
+  Window,
+} from './scalar.ts';
 
 /** What a stack may say and `fleet.yaml` may give as a default. */
 export const settings = {
@@ -10,10 +23,16 @@ export const settings = {
   runtime: Type.Optional(oneOf(['compose', 'swarm'], { description: '`compose` or `swarm`', default: 'compose' })),
   drift: Type.Optional(oneOf(['heal', 'warn', 'off'], { description: '`heal`, `warn` or `off`', default: 'heal' })),
   prune: Type.Optional(
-    Type.Boolean({ description: 'true or false: may its containers be removed when it leaves the fleet', default: true }),
+    Type.Boolean({
+      description: 'true or false: may its containers be removed when it leaves the fleet',
+      default: true,
+    }),
   ),
   adopt: Type.Optional(
-    Type.Boolean({ description: 'true or false: may a project of the same name that Windlass did not create be taken over', default: false }),
+    Type.Boolean({
+      description: 'true or false: may a project of the same name that Windlass did not create be taken over',
+      default: false,
+    }),
   ),
   onFailure: Type.Optional(oneOf(['hold', 'rollback'], { description: '`hold` or `rollback`', default: 'hold' })),
   timeout: Type.Optional(Duration),
@@ -27,7 +46,12 @@ export const BackupSettings = Type.Object(
     schedule: Type.Optional(Cron),
     keep: Type.Optional(
       Type.Object(
-        { last: Type.Optional(Count), daily: Type.Optional(Count), weekly: Type.Optional(Count), monthly: Type.Optional(Count) },
+        {
+          last: Type.Optional(Count),
+          daily: Type.Optional(Count),
+          weekly: Type.Optional(Count),
+          monthly: Type.Optional(Count),
+        },
         { ...strict, minProperties: 1, description: 'how many archives are kept' },
       ),
     ),
@@ -48,7 +72,11 @@ export const Stack = Type.Object(
     integrate: Type.Optional(mapOf(Identifier, Name, 'plug → the stack that provides it')),
     ports: Type.Optional(mapOf(Service, Type.Array(Port), 'service → further published ports')),
     replicas: Type.Optional(
-      mapOf(Service, Type.Integer({ minimum: 0, maximum: 10_000, description: 'a replica count' }), 'service → replica count'),
+      mapOf(
+        Service,
+        Type.Integer({ minimum: 0, maximum: 10_000, description: 'a replica count' }),
+        'service → replica count',
+      ),
     ),
     ...settings,
     suspend: Type.Optional(

@@ -10,7 +10,11 @@ export function editDistance(from: string, to: string, limit: number): number {
     let least = row;
     for (let column = 1; column <= to.length; column++) {
       const same = from[row - 1] === to[column - 1];
-      let cost = Math.min((last[column] ?? 0) + 1, (next[column - 1] ?? 0) + 1, (last[column - 1] ?? 0) + (same ? 0 : 1));
+      let cost = Math.min(
+        (last[column] ?? 0) + 1,
+        (next[column - 1] ?? 0) + 1,
+        (last[column - 1] ?? 0) + (same ? 0 : 1),
+      );
       if (row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1])
         cost = Math.min(cost, (before[column - 2] ?? 0) + 1);
       next.push(cost);

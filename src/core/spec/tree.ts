@@ -38,7 +38,9 @@ export class Tree {
     const range = this.#ranges.get(folder);
     if (!range) return [];
     const entries = this.listing.entries.slice(range.from, range.to);
-    return entries.every((entry) => isBelow(entry.path, folder)) ? entries : entries.filter((entry) => isBelow(entry.path, folder));
+    return entries.every((entry) => isBelow(entry.path, folder))
+      ? entries
+      : entries.filter((entry) => isBelow(entry.path, folder));
   }
 
   /** What identifies a path's content: kind and object id; '' when nothing is there. */
@@ -48,6 +50,10 @@ export class Tree {
     const tree = this.listing.trees.get(path);
     if (tree !== undefined) return `tree ${tree}`;
     // A listing without tree ids still has an identity, only a longer one.
-    return this.hasFolder(path) ? `list ${this.below(path).map((one) => `${one.path} ${one.mode} ${one.oid}`).join('\n')}` : '';
+    return this.hasFolder(path)
+      ? `list ${this.below(path)
+          .map((one) => `${one.path} ${one.mode} ${one.oid}`)
+          .join('\n')}`
+      : '';
   }
 }
