@@ -13,24 +13,26 @@ export interface Happening {
 
 // How long after a signal an end is still taken for its effect: a grace period and some.
 const signalMemoryMs = 60_000;
-// Events of our own call may come after its answer.
-const ownEchoMs = 3_000;
+// Events of our own call may arrive a little after its answer.
+const usualEchoMs = 500;
 const endingSignals = new Set(['2', '3', '9', '15', 'SIGINT', 'SIGQUIT', 'SIGKILL', 'SIGTERM']);
 
 export class Memory {
   readonly #nowMs: () => number;
+  readonly #echoMs: number;
   readonly #details = new Map<string, ContainerDetail>();
   /** Grows with each event about a container, so that an inspect which was under way is not kept. */
   readonly #versions = new Map<string, number>();
   readonly #signalledAtMs = new Map<string, number>();
   readonly #stoppedByHand = new Set<string>();
-  readonly #ours = new Map<string, number>();
+  readonly #ours = new Map<string, { calls: number; untilMs: number }>();
   readonly #projects = new Map<string, string>();
   #epoch = 0;
   #streams = 0;
 
-  constructor(nowMs: () => number) {
+  constructor(nowMs: () => number, echoMs = usualEchoMs) {
     this.#nowMs = nowMs;
+    this.#echoMs = echoMs;
   }
 
   streamOpened(): void {
@@ -89,13 +91,16 @@ export class Memory {
 
   /** While `work` runs, and for its echo, an end of this container or project is ours and no person's. */
   async asOurs<T>(idOrProject: string, work: () => Promise<T>): Promise<T> {
-    this.#ours.set(idOrProject, Number.POSITIVE_INFINITY);
+    const entry = this.#ours.get(idOrProject) ?? { calls: 0, untilMs: 0 };
+    entry.calls += 1;
+    this.#ours.set(idOrProject, entry);
     try {
       return await work();
     } finally {
       const nowMs = this.#nowMs();
-      this.#ours.set(idOrProject, nowMs + ownEchoMs);
-      for (const [key, untilMs] of this.#ours) if (untilMs < nowMs) this.#ours.delete(key);
+      entry.calls -= 1;
+      entry.untilMs = nowMs + this.#echoMs;
+      for (const [key, { calls, untilMs }] of this.#ours) if (calls === 0 && untilMs <= nowMs) this.#ours.delete(key);
     }
   }
 
@@ -131,7 +136,11 @@ export class Memory {
   }
 
   #isOurs(id: string, project: string): boolean {
-    const nowMs = this.#nowMs();
-    return (this.#ours.get(id) ?? 0) >= nowMs || (project !== '' && (this.#ours.get(project) ?? 0) >= nowMs);
+    return this.#isOurKey(id) || (project !== '' && this.#isOurKey(project));
+  }
+
+  #isOurKey(key: string): boolean {
+    const entry = this.#ours.get(key);
+    return entry !== undefined && (entry.calls > 0 || entry.untilMs > this.#nowMs());
   }
 }

@@ -27,7 +27,7 @@ const everything = (action: string, atMs: number): EngineEvent => ({
 
 export function openSimRuntime(world: SimWorld): Runtime {
   const { engine, clock } = world;
-  const memory = new Memory(() => clock.nowMs());
+  const memory = new Memory(() => clock.nowMs(), 0);
   const closing = new AbortController();
   let isDead = false;
 
