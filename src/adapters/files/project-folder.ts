@@ -149,15 +149,14 @@ class Materialization {
   async #stageFolder(path: string, files: readonly FileToWrite[], staged: Staged[]): Promise<void> {
     const folder = (await OpenFolder.below(this.#input.directory, path, true))!;
     try {
-      let isClean = false;
+      // All wait for the one cleaning: it could not tell a copy of this run from one that a crash left.
+      let cleaning: Promise<void> | undefined;
       await eachOf(files, async (file) => {
         this.#input.signal?.throwIfAborted();
         const name = nameOf(file.path);
         if (await this.#isKept(folder, name, file)) return;
-        if (!isClean) {
-          isClean = true;
-          await removeStaged(folder);
-        }
+        cleaning ??= removeStaged(folder);
+        await cleaning;
         const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}` };
         const bytes = await this.#input.read(file.oid);
         staged.push(entry);

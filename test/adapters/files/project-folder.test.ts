@@ -108,6 +108,15 @@ describe('the folder holds what git holds', () => {
     for (const [path, text] of Object.entries(wanted)) expect(textOf(path)).toBe(text);
   });
 
+  test('many files of one folder, some of them left by a crash as copies', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      for (let left = 0; left < 20; left += 1) writeIn(`.wl-new-${left.toString(16).padStart(24, '0')}`, 'half');
+      const wanted = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`f${at}`, `${round} ${at}`]));
+      expect(Object.keys(await write(wanted))).toHaveLength(40);
+      expect(everything()).toHaveLength(40);
+    }
+  });
+
   test('a tight umask does not keep the users of containers out', async () => {
     const before = process.umask(0o077);
     try {
@@ -422,7 +431,6 @@ test.runIf(process.getuid?.() === 0)(
     const script = `
     import { ProjectFolders } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/files/project-folder.ts'))};
     const [state, directory, before, files, contents] = JSON.parse(process.argv[1]);
-    process.setgroups([]);
     process.setgid(65_534);
     process.setuid(65_534);
     const written = await new ProjectFolders(state).materialize({ directory, files, before, read: async (oid) => Buffer.from(contents[oid]) });
