@@ -46,6 +46,7 @@ const reservedNames =
   /^(?:COMPOSE_.*|DOCKER_(?:HOST|CONFIG|CONTEXT|TLS|TLS_VERIFY|CERT_PATH|API_VERSION|BUILDKIT|DEFAULT_PLATFORM|CONTENT_TRUST.*)|BUILDX_.*|BUILDKIT_.*|PATH|HOME|LD_.*)$/;
 
 const keptLines = 12;
+const keptBuildBytes = 256 * 1024;
 
 export function openCompose(options: {
   readonly run: Run;
@@ -91,6 +92,8 @@ export function openCompose(options: {
     readonly deadlineMs: number;
     readonly signal: AbortSignal | undefined;
     readonly failure: FaultCode;
+    /** Its standard output is told, not read: only the ends are kept. */
+    readonly toldOnly?: boolean;
     readonly onLine?: (stream: 'stdout' | 'stderr', line: string) => void;
   }): Promise<RunOutput> {
     const { program: path, leading } = await program();
@@ -103,7 +106,9 @@ export function openCompose(options: {
         ...(input.stdin === undefined ? {} : { input: input.stdin }),
         deadlineMs: input.deadlineMs,
         signal: input.signal,
-        maxOutputBytes: limits.modelBytes,
+        ...(input.toldOnly
+          ? { keepStdout: 'ends', maxOutputBytes: keptBuildBytes }
+          : { maxOutputBytes: limits.modelBytes }),
         graceMs: 5_000,
         onLine: input.onLine,
       });
@@ -251,6 +256,7 @@ export function openCompose(options: {
         deadlineMs: limits.buildMs,
         signal: input.signal,
         failure: 'BUILD_FAILED',
+        toldOnly: true,
         onLine: (_stream, line) => {
           if (line.trim() !== '') input.note?.(line);
         },
@@ -359,9 +365,7 @@ function buildFailed(output: RunOutput): Fault {
 }
 
 function withoutFolders(line: string, overrides: string, directory: string): string {
-  return line
-    .replaceAll(`${overrides}/`, '')
-    .replaceAll(overrides, '.')
-    .replaceAll(`${directory.replace(/\/$/, '')}/`, '')
-    .replaceAll(directory, '.');
+  const withoutOverrides = line.replaceAll(`${overrides}/`, '').replaceAll(overrides, '.');
+  if (directory === '/') return withoutOverrides;
+  return withoutOverrides.replaceAll(`${directory.replace(/\/$/, '')}/`, '').replaceAll(directory, '.');
 }

@@ -307,9 +307,11 @@ export class SimEngine {
       });
     }
     const name = signalName.replace(/^SIG/, '').toUpperCase();
-    this.emitOf(container, 'kill', { signal: name });
-    const code = { KILL: 137, TERM: 143, INT: 130, QUIT: 131 }[name];
-    if (code !== undefined) this.#end(container, code, false);
+    const number = { HUP: 1, INT: 2, QUIT: 3, KILL: 9, USR1: 10, USR2: 12, TERM: 15 }[name];
+    if (number === undefined)
+      throw new Fault('ENGINE_REFUSED', `Invalid signal: ${signalName}`, { data: { status: 400 } });
+    this.emitOf(container, 'kill', { signal: String(number) });
+    if ([2, 3, 9, 15].includes(number)) this.#end(container, 128 + number, false);
   }
 
   /** Ends by itself, as a crash does: its restart policy applies. */
