@@ -11,6 +11,7 @@ import {
   type Node,
   type Pair,
   parseAllDocuments,
+  stringify,
 } from 'yaml';
 import type { Diagnostic, Place } from './diagnostic.ts';
 
@@ -318,3 +319,12 @@ export function parseDocuments(
 ): { readonly parsed: readonly Parsed[]; readonly diagnostics: readonly Diagnostic[] } {
   return parse(file, text, 1_000);
 }
+
+/** Plain data as YAML that every reader takes alike: strings in quotes, no anchors, no folding. */
+export const stringifyDocument = (value: unknown): string =>
+  stringify(value, {
+    aliasDuplicateObjects: false,
+    defaultStringType: 'QUOTE_DOUBLE',
+    defaultKeyType: 'PLAIN',
+    lineWidth: 0,
+  });

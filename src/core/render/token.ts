@@ -1,0 +1,18 @@
+// Token: a closed secret ref as a word of letters and digits, so that it survives YAML, Compose and hashing untouched until it is opened.
+
+const OPEN = 'WLREF';
+const SHUT = 'FERLW';
+const TOKEN = /WLREF((?:[0-9a-f]{2})+)FERLW/g;
+
+export const encodeToken = (ref: string): string => `${OPEN}${Buffer.from(ref, 'utf8').toString('hex')}${SHUT}`;
+
+const decode = (hex: string): string => Buffer.from(hex, 'hex').toString('utf8');
+
+/** The refs of all tokens in a text, each once, in order of appearance. */
+export function findTokens(text: string): readonly string[] {
+  if (!text.includes(OPEN)) return [];
+  return [...new Set(Array.from(text.matchAll(TOKEN), (match) => decode(match[1] ?? '')))];
+}
+
+export const replaceTokens = (text: string, open: (ref: string) => string): string =>
+  text.includes(OPEN) ? text.replace(TOKEN, (_, hex: string) => open(decode(hex))) : text;
