@@ -60,7 +60,7 @@ const ROWS: readonly FaultRow[] = [
     summary: 'the source holds an object that is not well formed',
   },
   {
-    says: /did not send all necessary objects|unresolved deltas|missing blob|missing tree|bad object|unable to read tree|early EOF in|not our ref/i,
+    says: /did not send all necessary objects|corruption on the remote side|unresolved deltas|missing blob|missing tree|bad object|unable to read tree|early EOF in|not our ref/i,
     code: 'GIT_OBJECT_MISSING',
     summary: 'the source did not send all that belongs to the commit',
   },
@@ -69,6 +69,11 @@ const ROWS: readonly FaultRow[] = [
 /** A lock that another process holds for a moment; worth trying again at once. */
 export function isLockTrouble(stderr: string): boolean {
   return /\.lock': File exists|cannot lock ref|Unable to create .*\.lock/i.test(stderr);
+}
+
+/** Words of a fetch that ends with exit code 0 and has not moved the ref. */
+export function isNothingTaken(stderr: string): boolean {
+  return /shallow roots are not allowed/i.test(stderr);
 }
 
 /** `stderr` is redacted already. */

@@ -30,8 +30,13 @@ export async function fetchInProcess(input: InProcessFetchInput): Promise<string
   const client = new BoundedClient(input);
   try {
     const git = await import('isomorphic-git');
-    const headers = client.headers;
-    const refs = await git.listServerRefs({ http: client, url, prefix: ref, headers, protocolVersion: 2 });
+    const refs = await git.listServerRefs({
+      http: client,
+      url,
+      prefix: ref,
+      headers: { ...client.headers },
+      protocolVersion: 2,
+    });
     const found = refs.find((candidate) => candidate.ref === ref);
     if (found === undefined) {
       throw new Fault('GIT_REF_MISSING', `${source}: the source has no ref ${ref}`, { data: { source, ref } });
@@ -47,7 +52,8 @@ export async function fetchInProcess(input: InProcessFetchInput): Promise<string
       remoteRef: ref,
       singleBranch: true,
       tags: false,
-      headers,
+      // A copy each time: isomorphic-git writes its own into what it is given.
+      headers: { ...client.headers },
     });
     if (fetchHead === null) throw new Fault('GIT_REF_MISSING', `${source}: the source is empty`, { data: { source } });
     return fetchHead;

@@ -15,6 +15,15 @@ export const PREVIOUS_REF = 'refs/windlass/previous';
 export const FETCHED_REF = 'refs/windlass/fetched';
 export const PINS = 'refs/windlass/pins';
 
+/** The remote has no address: it only tells isomorphic-git where to note what it fetched. */
+const CONFIG = `[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+[remote "windlass"]
+\tfetch = +refs/*:refs/windlass/in-process/*
+`;
+
 const OWNERS = 'windlass-owners';
 const SOURCE_NOTE = 'windlass-source';
 /** Longer than any fetch may take. */
@@ -40,7 +49,8 @@ export class Mirror {
   }
 
   async close(): Promise<void> {
-    await rm(this.#ownerPath, { force: true });
+    // A note that stays is taken for that of a dead process, sooner or later.
+    await rm(this.#ownerPath, { force: true }).catch(() => {});
   }
 
   /** Says that `pid` works on the mirror for us, so that who comes after us can end it. */
@@ -72,10 +82,7 @@ export class Mirror {
     for (const folder of ['objects/info', 'objects/pack', 'refs/heads', 'refs/windlass']) {
       await mkdir(join(this.dir, folder), { recursive: true });
     }
-    await replaceFile(
-      join(this.dir, 'config'),
-      '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n',
-    );
+    await replaceFile(join(this.dir, 'config'), CONFIG);
     // Last: its presence says that the rest is complete. The branch is never born.
     await replaceFile(join(this.dir, 'HEAD'), 'ref: refs/heads/windlass\n');
   }

@@ -19,7 +19,7 @@ import {
   networkEnvironment,
   writeGlobalConfig,
 } from './git-command.ts';
-import { faultOfFetch, faultOfProcess, isLockTrouble } from './git-fault.ts';
+import { faultOfFetch, faultOfProcess, isLockTrouble, isNothingTaken } from './git-fault.ts';
 import { fetchInProcess } from './in-process-fetch.ts';
 import { InProcessReader } from './in-process-reader.ts';
 import { FETCHED_REF, Mirror, PINS, PREVIOUS_REF, TIP_REF } from './mirror.ts';
@@ -279,7 +279,8 @@ class GitSource implements Source {
         signal,
         onStart: (pid) => void this.#mirror.noteChild(pid).catch(() => {}),
       });
-      if (exitCode === 0) return;
+      // From a shallow repository git takes nothing, and says so with exit code 0.
+      if (exitCode === 0 && !isNothingTaken(stderr)) return;
       if (isLockTrouble(stderr) && tries < LOCK_TRIES) {
         await this.#options.clock.sleep(tries * 50, signal);
         continue;

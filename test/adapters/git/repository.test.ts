@@ -1,0 +1,848 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { CatFileReader } from '../../../src/adapters/git/cat-file-reader.ts';
+import { InProcessReader } from '../../../src/adapters/git/in-process-reader.ts';
+import { refPaths } from '../../../src/adapters/git/ref-files.ts';
+import { DEFAULT_SOURCE_LIMITS } from '../../../src/adapters/git/repository.ts';
+import { redactor } from '../../../src/adapters/process/redact.ts';
+import { type Programs, type RunInput, run, spawnStream } from '../../../src/adapters/process/run.ts';
+import type { Source } from '../../../src/ports/source.ts';
+import { commitBytes, faultOf, type GitServer, makeRoot, open, serve, TestRepository, treeBytes } from './fixture.ts';
+
+const { root, remove } = makeRoot();
+afterAll(remove);
+
+let folder = '';
+let mirror = '';
+let repository: TestRepository;
+let opened: Source[] = [];
+let count = 0;
+
+beforeEach(() => {
+  count += 1;
+  folder = join(root, `case-${count}`);
+  mirror = join(folder, 'mirrors', 'fleet.git');
+  repository = new TestRepository(join(folder, 'fleet'));
+});
+afterEach(async () => {
+  for (const source of opened) await source.close();
+  opened = [];
+});
+
+function openHere(more: Parameters<typeof open>[2] & { url?: string; mirror?: string } = {}): Source {
+  const { url = repository.path, mirror: dir = mirror, ...rest } = more;
+  const source = open(dir, url, rest);
+  opened.push(source);
+  return source;
+}
+
+const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8');
+const pathsOf = async (source: Source, commit: string): Promise<readonly string[]> =>
+  (await source.list(commit)).entries.map(({ path }) => path);
+
+/** Counts and shows what is run. */
+function watched(): { readonly programs: Programs; readonly runs: RunInput[] } {
+  const runs: RunInput[] = [];
+  const watchedRun = ((input: RunInput) => {
+    runs.push(input);
+    return run(input);
+  }) as Programs['run'];
+  return { runs, programs: { run: watchedRun, spawnStream } };
+}
+
+const fetchesOf = (runs: readonly RunInput[]): number => runs.filter(({ args }) => args.includes('fetch')).length;
+
+describe('fetching a local repository', () => {
+  test('brings the tip, its commit, its files and its blobs', async () => {
+    const first = repository.commit('one', { 'stacks/shop/compose.yaml': 'services: {}\n', README: 'hello' });
+    repository.write({ 'bin/run': '#!/bin/sh\n' });
+    chmodSync(join(repository.path, 'bin/run'), 0o755);
+    const tip = repository.commit('two: a subject\n\nand a body', { 'stacks/a-b': 'x', 'stacks/a/b': 'y' });
+    const source = openHere();
+    expect(await source.tip()).toBeNull();
+    expect(await source.fetch()).toBe(tip);
+    expect(await source.tip()).toBe(tip);
+    expect(await source.commit(tip)).toEqual({
+      id: tip,
+      tree: repository.git('rev-parse', 'HEAD^{tree}'),
+      parents: [first],
+      subject: 'two: a subject',
+      author: 'Ada <ada@example.org>',
+      committedAtMs: 1_700_000_001_000,
+    });
+    const listing = await source.list(tip);
+    const expected = repository
+      .git('ls-tree', '-r', '-z', '--full-tree', tip)
+      .split('\0')
+      .filter((line) => line !== '')
+      .map((line) => /^(\d+) \w+ (\w+)\t(.*)$/s.exec(line)!.slice(1));
+    expect(listing.entries.map(({ mode, oid, path }) => [mode, oid, path])).toEqual(expected);
+    expect(listing.entries.find(({ path }) => path === 'bin/run')?.mode).toBe('100755');
+    expect(listing.trees.get('stacks/shop')).toBe(repository.git('rev-parse', 'HEAD:stacks/shop'));
+    expect([...listing.trees.keys()].sort()).toEqual(['', 'bin', 'stacks', 'stacks/a', 'stacks/shop']);
+    expect(textOf(await source.blob(repository.git('rev-parse', 'HEAD:README'), 100))).toBe('hello');
+  });
+
+  test('of any kind: bare, with a work tree, a linked work tree, by file:// address, packed refs, tags', async () => {
+    const tip = repository.commit('one', { a: '1' });
+    const bare = join(folder, 'bare repo');
+    execFileSync('git', ['clone', '-q', '--bare', repository.path, bare]);
+    repository.git('worktree', 'add', '-q', '-b', 'side', join(folder, 'linked'));
+    repository.git('tag', '-a', '-m', 'v1', 'v1');
+    const cases: [string, string][] = [
+      [bare, 'main'],
+      [`file://${bare.replace(' ', '%20')}`, 'main'],
+      [join(folder, 'linked'), 'side'],
+      [repository.path, 'refs/tags/v1'],
+      [join(repository.path, '.git'), 'main'],
+    ];
+    for (const [index, [url, ref]] of cases.entries()) {
+      for (const isPacked of [false, true]) {
+        if (isPacked) repository.git('pack-refs', '--all');
+        const { programs, runs } = watched();
+        const source = openHere({ url, ref, programs, mirror: join(folder, `kind-${index}-${isPacked}.git`) });
+        expect(await source.fetch()).toBe(tip);
+        expect(await source.fetch()).toBe(tip);
+        // The second one was answered in process.
+        expect(fetchesOf(runs)).toBe(1);
+      }
+    }
+  });
+
+  test('a fetch without news runs no program', async () => {
+    repository.commit('one');
+    const { programs, runs } = watched();
+    const source = openHere({ programs });
+    await source.fetch();
+    const before = runs.length;
+    for (let at = 0; at < 5; at += 1) await source.fetch();
+    expect(runs.length).toBe(before);
+  });
+
+  test('the tip is known again after a restart, without the source', async () => {
+    const tip = repository.commit('one', { a: '1' });
+    const source = openHere();
+    await source.fetch();
+    await source.close();
+    renameSync(repository.path, `${repository.path}.away`);
+    const again = openHere();
+    expect(await again.tip()).toBe(tip);
+    expect(await pathsOf(again, tip)).toEqual(['a']);
+    expect((await faultOf(again.fetch())).code).toBe('GIT_UNREACHABLE');
+    expect(await again.tip()).toBe(tip);
+  });
+
+  test('the files that move when the branch moves are named for a watcher', async () => {
+    repository.commit('one');
+    const paths = await refPaths(repository.path, 'refs/heads/main');
+    expect(paths).toEqual([join(repository.path, '.git/refs/heads'), join(repository.path, '.git/packed-refs')]);
+    expect(await refPaths(folder, 'refs/heads/main')).toEqual([]);
+  });
+
+  test('a mirror that gets another source forgets the tip of the old one, and keeps its pins', async () => {
+    const tip = repository.commit('one');
+    const source = openHere();
+    await source.fetch();
+    await source.pin('shop', tip);
+    await source.close();
+    execFileSync('git', [`--git-dir=${mirror}`, 'pack-refs', '--all']);
+    const other = new TestRepository(join(folder, 'other'));
+    const otherTip = other.commit('other');
+    const again = openHere({ url: other.path });
+    expect(await again.tip()).toBeNull();
+    expect(await again.fetch()).toBe(otherTip);
+    expect((await again.commit(tip)).subject).toBe('one');
+    expect(
+      execFileSync('git', [`--git-dir=${mirror}`, 'rev-parse', 'refs/windlass/pins/shop'], { encoding: 'utf8' }).trim(),
+    ).toBe(tip);
+  });
+
+  test.runIf(process.getuid?.() === 0)(
+    'a source that belongs to somebody else is read: naming it is consent',
+    async () => {
+      const tip = repository.commit('one');
+      execFileSync('chown', ['-R', '65534:65534', repository.path]);
+      expect(await openHere().fetch()).toBe(tip);
+    },
+  );
+});
+
+describe('a history that moves', () => {
+  test('forwards: the tip descends from what was before', async () => {
+    const first = repository.commit('one');
+    const source = openHere();
+    await source.fetch();
+    const second = repository.commit('two');
+    expect(await source.fetch()).toBe(second);
+    expect([await source.descends(second, first), await source.descends(second, second)]).toEqual([true, true]);
+    expect(await source.descends(first, second)).toBe(false);
+  });
+
+  test('L24: by force: the new tip does not descend, and the old one stays readable', async () => {
+    const base = repository.commit('base', { a: '0' });
+    const old = repository.commit('old', { a: '1' });
+    const source = openHere();
+    await source.fetch();
+    repository.git('reset', '-q', '--hard', base);
+    const rewritten = repository.commit('rewritten', { a: '2' });
+    repository.git('reflog', 'expire', '--expire=now', '--all');
+    repository.git('gc', '-q', '--prune=now');
+    expect(await source.fetch()).toBe(rewritten);
+    expect(await source.descends(rewritten, old)).toBe(false);
+    expect(await source.descends(rewritten, base)).toBe(true);
+    expect(await pathsOf(source, old)).toEqual(['a']);
+    const git = (...args: string[]) =>
+      execFileSync('git', [`--git-dir=${mirror}`, ...args], { encoding: 'utf8' }).trim();
+    expect(git('rev-parse', 'refs/windlass/previous')).toBe(old);
+  });
+
+  test('over many commits, with merges: as git says', async () => {
+    repository.commit('root');
+    const stream: string[] = [];
+    for (let at = 1; at <= 900; at += 1) {
+      stream.push(
+        `commit refs/heads/long`,
+        `mark :${at}`,
+        `committer A <a@b> ${1_700_000_000 + at} +0000`,
+        'data 1',
+        'x',
+      );
+      if (at > 1) stream.push(`from :${at - 1}`);
+      if (at > 10 && at % 50 === 0) stream.push(`merge :${at - 7}`);
+      stream.push('');
+    }
+    repository.gitWith(`${stream.join('\n')}\n`, 'fast-import', '--quiet');
+    const all = repository.git('rev-list', '--reverse', 'long').split('\n');
+    repository.setMain(all.at(-1)!);
+    const source = openHere();
+    const tip = await source.fetch();
+    for (const at of [0, 100, 500, 898]) {
+      expect(await source.descends(tip, all[at]!)).toBe(true);
+      expect(await source.descends(all[at]!, tip)).toBe(false);
+    }
+    expect(await source.descends(tip, 'f'.repeat(40))).toBe(false);
+    const withoutClient = openHere({ client: 'none' });
+    expect(await withoutClient.descends(tip, all[0]!)).toBe(true);
+    expect(await withoutClient.descends(all[899 - 400]!, tip)).toBe(false);
+  });
+
+  test('L10: many callers at once share the fetches, and every one gets what was there when it called', async () => {
+    repository.commit('one');
+    const { programs, runs } = watched();
+    const source = openHere({ programs });
+    await source.fetch();
+    const before = fetchesOf(runs);
+    const tip = repository.commit('two');
+    const first = Promise.all(Array.from({ length: 6 }, () => source.fetch()));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const newest = repository.commit('three');
+    const late = await source.fetch();
+    expect(late).toBe(newest);
+    expect(new Set(await first).size).toBe(1);
+    expect([tip, newest]).toContain((await first)[0]);
+    expect(fetchesOf(runs) - before).toBeLessThanOrEqual(2);
+  });
+
+  test('two processes may fetch into one mirror at once', async () => {
+    const one = openHere();
+    const two = openHere();
+    for (let at = 0; at < 4; at += 1) {
+      const tip = repository.commit(`change ${at}`);
+      expect(await Promise.all([one.fetch(), two.fetch()])).toEqual([tip, tip]);
+    }
+  });
+
+  test('a caller that gives up does not end the fetch of the others', async () => {
+    const tip = repository.commit('one');
+    const source = openHere();
+    const controller = new AbortController();
+    const given = faultOf(source.fetch(controller.signal));
+    const kept = source.fetch();
+    controller.abort(new Error('not needed'));
+    expect((await given).code).toBe('CANCELLED');
+    expect(await kept).toBe(tip);
+    expect((await faultOf(source.fetch(controller.signal))).code).toBe('CANCELLED');
+  });
+});
+
+describe('a fetch that fails leaves everything as it was', () => {
+  let good = '';
+  let source: Source;
+  beforeEach(async () => {
+    good = repository.commit('good', { a: '1' });
+    source = openHere();
+    await source.fetch();
+  });
+  const expectUnharmed = async (): Promise<void> => {
+    expect(await source.tip()).toBe(good);
+    expect(await pathsOf(source, good)).toEqual(['a']);
+  };
+
+  test('a branch that is gone is named, with those that are there', async () => {
+    repository.git('branch', '-m', 'main', 'trunk');
+    const fault = await faultOf(source.fetch());
+    expect([fault.code, fault.data['branches']]).toEqual(['GIT_REF_MISSING', ['trunk']]);
+    expect(fault.message).toContain('no refs/heads/main; it has trunk');
+    await expectUnharmed();
+  });
+
+  test('an empty repository lacks the branch', async () => {
+    const empty = new TestRepository(join(folder, 'empty'));
+    const fault = await faultOf(openHere({ url: empty.path, mirror: join(folder, 'empty.git') }).fetch());
+    expect([fault.code, fault.message]).toEqual([
+      'GIT_REF_MISSING',
+      'fleet: the source has no refs/heads/main; it has no branches',
+    ]);
+  });
+
+  test('a folder that is not a repository is unreachable', async () => {
+    mkdirSync(join(folder, 'nothing'));
+    const fault = await faultOf(openHere({ url: join(folder, 'nothing'), mirror: join(folder, 'n.git') }).fetch());
+    expect(fault.code).toBe('GIT_UNREACHABLE');
+  });
+
+  test('a SHA-256 repository is refused in clear words', async () => {
+    const sha256 = new TestRepository(join(folder, 'sha256'), ['--object-format=sha256']);
+    sha256.commit('one');
+    const fault = await faultOf(openHere({ url: sha256.path, mirror: join(folder, 's.git') }).fetch());
+    expect(fault.code).toBe('GIT_REFUSED');
+    expect(fault.message).toContain('SHA-256');
+  });
+
+  test('a shallow clone is refused with its cure', async () => {
+    repository.commit('two');
+    const shallow = join(folder, 'shallow');
+    execFileSync('git', ['clone', '-q', '--depth=1', `file://${repository.path}`, shallow]);
+    const fault = await faultOf(openHere({ url: shallow, mirror: join(folder, 's.git') }).fetch());
+    expect([fault.code, fault.message.includes('--unshallow')]).toEqual(['GIT_REFUSED', true]);
+  });
+
+  test('a branch that points to something else than a commit is refused', async () => {
+    const blob = repository.gitWith('x', 'hash-object', '-w', '--stdin');
+    repository.git('tag', 'odd', blob);
+    const fault = await faultOf(openHere({ ref: 'refs/tags/odd', mirror: join(folder, 'o.git') }).fetch());
+    expect(fault.code).toBe('GIT_REFUSED');
+  });
+
+  test.each([
+    [
+      'a folder named .git',
+      (blob: string) => treeBytes([['40000', '.git', repository.store('tree', treeBytes([['100644', 'x', blob]]))]]),
+    ],
+    [
+      'a name twice',
+      (blob: string) =>
+        treeBytes([
+          ['100644', 'a', blob],
+          ['100644', 'a', blob],
+        ]),
+    ],
+    [
+      'names out of order',
+      (blob: string) =>
+        treeBytes([
+          ['100644', 'b', blob],
+          ['100644', 'a', blob],
+        ]),
+    ],
+  ])('a hostile tree, %s, is refused', async (_what, make) => {
+    const blob = repository.gitWith('x', 'hash-object', '-w', '--stdin');
+    repository.setMain(repository.store('commit', commitBytes(repository.store('tree', make(blob)), [good])));
+    const fault = await faultOf(source.fetch());
+    expect([fault.code, fault.message]).toEqual(['GIT_REFUSED', expect.stringContaining('not well formed')]);
+    await expectUnharmed();
+  });
+
+  test('a tree that git itself cannot pack is a fault of the source', async () => {
+    const blob = repository.gitWith('x', 'hash-object', '-w', '--stdin');
+    const tree = repository.store('tree', treeBytes([['100644', '', blob]]));
+    repository.setMain(repository.store('commit', commitBytes(tree, [good])));
+    expect((await faultOf(source.fetch())).code).toBe('GIT_OBJECT_MISSING');
+    await expectUnharmed();
+  });
+
+  test('more bytes than may come in are refused, and are not kept', async () => {
+    await source.close();
+    source = openHere({ limits: { ...DEFAULT_SOURCE_LIMITS, fetchBytes: 300_000 } });
+    const packs = readdirSync(join(mirror, 'objects/pack'));
+    repository.commit('big', { big: randomBytes(1_000_000) });
+    for (let tries = 0; tries < 2; tries += 1) {
+      const fault = await faultOf(source.fetch());
+      expect([fault.code, fault.data['fetchBytes']]).toEqual(['GIT_TOO_LARGE', 300_000]);
+      expect(readdirSync(join(mirror, 'objects/pack'))).toEqual(packs);
+    }
+    await expectUnharmed();
+    repository.git('reset', '-q', '--hard', good);
+    const next = repository.commit('small', { a: '2' });
+    expect(await source.fetch()).toBe(next);
+  });
+
+  test('a repository that lost an object is not taken over', async () => {
+    const tip = repository.commit('two', { b: 'lost' });
+    const blob = repository.git('rev-parse', `${tip}:b`);
+    rmSync(join(repository.path, '.git/objects', blob.slice(0, 2), blob.slice(2)));
+    const fault = await faultOf(source.fetch());
+    expect(['GIT_OBJECT_MISSING', 'GIT_UNREACHABLE']).toContain(fault.code);
+    await expectUnharmed();
+  });
+
+  test('L7: ten failures in a row, and at the return there is nothing to do', async () => {
+    const away = `${repository.path}.away`;
+    renameSync(repository.path, away);
+    for (let cycle = 0; cycle < 10; cycle += 1) expect((await faultOf(source.fetch())).code).toBe('GIT_UNREACHABLE');
+    await expectUnharmed();
+    renameSync(away, repository.path);
+    expect(await source.fetch()).toBe(good);
+  });
+
+  test('a mirror that cannot be written says so', async () => {
+    await source.close();
+    writeFileSync(join(folder, 'file'), '');
+    const fault = await faultOf(openHere({ mirror: join(folder, 'file', 'm.git') }).tip());
+    expect(fault.code).toBe('FILES_FAILED');
+  });
+});
+
+describe('odd objects stop nothing', () => {
+  test('a commit with a malformed author, date or message is read', async () => {
+    const tree = treeBytes([['100644', 'a', repository.gitWith('x', 'hash-object', '-w', '--stdin')]]);
+    const treeOid = repository.store('tree', tree);
+    let tip = repository.commit('good');
+    const source = openHere();
+    for (const author of [
+      'nobody',
+      'A <a@b',
+      'A <a@b> never',
+      'A <a@b> 99999999999999999999 +0000',
+      '',
+      '<> 1 +9999',
+      'A <a@b> 1 +0000 x',
+    ]) {
+      tip = repository.store('commit', commitBytes(treeOid, [tip], { author, message: '\u001b[31mred\u001b[0m\nx' }));
+      repository.setMain(tip);
+      expect(await source.fetch()).toBe(tip);
+      const facts = await source.commit(tip);
+      expect([facts.tree, facts.subject]).toEqual([treeOid, '[31mred [0m']);
+    }
+    expect(await source.descends(tip, repository.git('rev-list', '--max-parents=0', tip))).toBe(true);
+  });
+
+  test('a commit in another encoding keeps its words', async () => {
+    const source = openHere();
+    repository.git('config', 'i18n.commitEncoding', 'ISO-8859-1');
+    repository.write({ message: Buffer.from('gr\u00fc\u00df', 'latin1') });
+    repository.git('commit', '-q', '--allow-empty', '-F', join(repository.path, 'message'));
+    const tip = await source.fetch();
+    expect((await source.commit(tip)).subject).toBe('gr\u00fc\u00df');
+  });
+
+  test('what is asked for as something else than it is, is refused', async () => {
+    const tip = repository.commit('one', { a: '1' });
+    const source = openHere();
+    await source.fetch();
+    const { tree } = await source.commit(tip);
+    expect((await faultOf(source.blob(tree, 100))).code).toBe('GIT_REFUSED');
+    expect((await faultOf(source.commit(tree))).code).toBe('GIT_REFUSED');
+    expect((await faultOf(source.blob('f'.repeat(40), 100))).code).toBe('GIT_OBJECT_MISSING');
+    for (const word of ['main', 'HEAD', tip.slice(0, 10), `${tip}\n${tip}`, '--help', `${tip}:a`]) {
+      expect((await faultOf(source.commit(word))).code).toBe('GIT_OBJECT_MISSING');
+      expect((await faultOf(source.descends(tip, word))).code).toBe('GIT_OBJECT_MISSING');
+    }
+  });
+
+  test('a blob over the limit is refused before it is read, and the next one is read', async () => {
+    const tip = repository.commit('one', { big: 'x'.repeat(3_000_000), small: 'y' });
+    const source = openHere();
+    await source.fetch();
+    const oids = Object.fromEntries((await source.list(tip)).entries.map(({ path, oid }) => [path, oid]));
+    const [big, small] = await Promise.allSettled([
+      source.blob(oids['big']!, 1_000),
+      source.blob(oids['small']!, 1_000),
+    ]);
+    expect(big.status === 'rejected' && big.reason.code).toBe('GIT_TOO_LARGE');
+    expect(small.status === 'fulfilled' && textOf(small.value)).toBe('y');
+    expect((await source.blob(oids['big']!, 3_000_000)).length).toBe(3_000_000);
+  });
+});
+
+describe('a pin', () => {
+  test('keeps a commit when the source and the mirror drop it', async () => {
+    const base = repository.commit('base');
+    const old = repository.commit('old', { a: '1' });
+    const source = openHere();
+    await source.fetch();
+    await source.pin('shop', old);
+    for (let at = 0; at < 2; at += 1) {
+      repository.git('reset', '-q', '--hard', base);
+      repository.commit(`rewritten ${at}`, { a: `${at + 2}` });
+      await source.fetch();
+    }
+    execFileSync('git', [`--git-dir=${mirror}`, 'reflog', 'expire', '--expire=now', '--all']);
+    execFileSync('git', [`--git-dir=${mirror}`, 'gc', '-q', '--prune=now']);
+    await source.close();
+    const again = openHere();
+    expect(textOf(await again.blob((await again.list(old)).entries[0]!.oid, 10))).toBe('1');
+    await again.pin('shop', base);
+    expect((await faultOf(again.pin('shop', 'f'.repeat(40)))).code).toBe('GIT_OBJECT_MISSING');
+    for (const name of ['', '../x', '-x', 'a b', 'a.lock', 'a..b', 'a/b', '.a', 'a.']) {
+      await expect(again.pin(name, base)).rejects.toThrow('not a name');
+    }
+  });
+});
+
+describe('both ways of reading give the same answers', () => {
+  test('for every object of a repository, packed and loose, and for what is missing, too large or damaged', async () => {
+    for (let at = 0; at < 20; at += 1) {
+      repository.commit(`change ${at}`, {
+        'big.txt': `${'line of text\n'.repeat(5_000)}${at}`,
+        [`d${at % 3}/f${at}`]: `${at}`,
+        binary: randomBytes(1_000),
+        empty: '',
+      });
+    }
+    repository.git('tag', '-a', '-m', 'tag', 'v1');
+    repository.git('repack', '-q', '-a', '-d');
+    repository.commit('loose', { loose: 'x' });
+    const gitDir = join(repository.path, '.git');
+    const all = repository.git('cat-file', '--batch-all-objects', '--batch-check=%(objectname)').split('\n');
+    expect(all.length).toBeGreaterThan(80);
+    const quick = new CatFileReader(gitDir, { spawnStream });
+    const slow = new InProcessReader(gitDir);
+    const damaged = repository.gitWith('damaged', 'hash-object', '-w', '--stdin');
+    const path = join(gitDir, 'objects', damaged.slice(0, 2), damaged.slice(2));
+    const other = repository.gitWith('another', 'hash-object', '-w', '--stdin');
+    chmodSync(path, 0o644);
+    cpSync(join(gitDir, 'objects', other.slice(0, 2), other.slice(2)), path);
+    const questions: [string, number][] = [
+      ...all.map((oid) => [oid, 10_000_000] as [string, number]),
+      ...all.slice(0, 20).map((oid) => [oid, 10] as [string, number]),
+      ['0'.repeat(40), 100],
+      [damaged, 100],
+    ];
+    const answers = async (reader: CatFileReader | InProcessReader) =>
+      (await Promise.allSettled(questions.map(([oid, max]) => reader.read(oid, max)))).map((answer) =>
+        answer.status === 'fulfilled'
+          ? `${answer.value.type} ${Buffer.from(answer.value.bytes).toString('hex')}`
+          : answer.reason.code,
+      );
+    const [first, second] = [await answers(quick), await answers(slow)];
+    expect(first.at(-1)).toBe('GIT_OBJECT_MISSING');
+    expect(second).toEqual(first);
+    await quick.close();
+    await slow.close();
+  });
+
+  test('reading goes on when the program that reads is killed', async () => {
+    const tip = repository.commit('one', { a: '1' });
+    const pids: number[] = [];
+    const programs: Programs = {
+      run,
+      spawnStream: async (input) => {
+        const child = await spawnStream(input);
+        pids.push(child.pid);
+        return child;
+      },
+    };
+    const source = openHere({ programs });
+    await source.fetch();
+    const oid = repository.git('rev-parse', `${tip}:a`);
+    process.kill(pids[0]!, 'SIGKILL');
+    const reads = Promise.all(Array.from({ length: 20 }, () => source.blob(oid, 10)));
+    expect((await reads).map(textOf).join('')).toBe('1'.repeat(20));
+    expect(pids.length).toBe(2);
+  });
+});
+
+describe('over http', () => {
+  let server: GitServer;
+  beforeEach(async () => {
+    server = await serve(folder);
+  });
+  afterEach(() => server.close());
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s": fetches, sees changes, and knows when there are none',
+    async (client) => {
+      const first = repository.commit('one', { a: '1' });
+      const source = openHere({ url: `${server.url}/fleet`, client });
+      expect(await source.fetch()).toBe(first);
+      expect(await source.fetch()).toBe(first);
+      repository.commit('two', { a: '2' });
+      const third = repository.commit('three', { b: '3' });
+      expect(await source.fetch()).toBe(third);
+      expect(await pathsOf(source, third)).toEqual(['a', 'b']);
+      expect(await source.descends(third, first)).toBe(true);
+      repository.git('branch', '-m', 'main', 'trunk');
+      expect((await faultOf(source.fetch())).code).toBe('GIT_REF_MISSING');
+      expect(
+        (await faultOf(openHere({ url: `${server.url}/gone`, client, mirror: join(folder, 'g.git') }).fetch())).code,
+      ).toBe('GIT_UNREACHABLE');
+      expect(await source.tip()).toBe(third);
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'L26: with the client "%s" a token opens the door and shows nowhere',
+    async (client) => {
+      const token = `tok-${randomBytes(12).toString('hex')}`;
+      const header = `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`;
+      server.options = { authorization: header };
+      const tip = repository.commit('one');
+      const url = `${server.url}/fleet`;
+      const { programs, runs } = watched();
+      const source = openHere({ url, client, programs, credentials: async () => ({ password: token }) });
+      expect(await source.fetch()).toBe(tip);
+      expect(server.requests.every(({ authorization }) => authorization === header)).toBe(true);
+      expect(JSON.stringify(runs.map(({ args }) => args))).not.toContain(token);
+      const kept = spawnSync('grep', ['-rlaF', '-e', token, '-e', header, mirror], { encoding: 'utf8' }).stdout;
+      expect(kept).toBe('');
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s" a wrong token is told apart, without being shown',
+    async (client) => {
+      server.options = { authorization: 'Basic other' };
+      repository.commit('one');
+      const token = `tok-${randomBytes(12).toString('hex')}`;
+      for (const credentials of [{}, { password: token }]) {
+        const fault = await faultOf(
+          openHere({ url: `${server.url}/fleet`, client, credentials: async () => credentials }).fetch(),
+        );
+        expect(fault.code).toBe('GIT_AUTH');
+        expect(JSON.stringify([fault.message, fault.data, String(fault.cause)])).not.toContain(token);
+      }
+      expect(redactor.redact(token)).toBe('[redacted]');
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s" a token does not follow to another host',
+    async (client) => {
+      repository.commit('one');
+      const other = await serve(folder);
+      server.options = { redirectTo: other.url };
+      const source = openHere({
+        url: `${server.url}/fleet`,
+        client,
+        credentials: async () => ({ password: 'a-secret-token' }),
+      });
+      const fault = await faultOf(source.fetch());
+      expect(fault.code).toBe('GIT_REFUSED');
+      expect(other.requests).toEqual([]);
+      await other.close();
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s" a source that does not answer is given up',
+    async (client) => {
+      repository.commit('one');
+      server.options = { hold: new Promise(() => {}) };
+      const limits = { ...DEFAULT_SOURCE_LIMITS, fetchMs: 400 };
+      const fault = await faultOf(openHere({ url: `${server.url}/fleet`, client, limits }).fetch());
+      expect([fault.code, fault.message]).toEqual(['GIT_UNREACHABLE', expect.stringContaining('did not answer')]);
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s" a fetch that is called off ends',
+    async (client) => {
+      repository.commit('one');
+      server.options = { hold: new Promise(() => {}) };
+      const controller = new AbortController();
+      const source = openHere({ url: `${server.url}/fleet`, client });
+      setTimeout(() => controller.abort(new Error('enough')), 200);
+      expect((await faultOf(source.fetch(controller.signal))).code).toBe('CANCELLED');
+      const startedAt = performance.now();
+      await source.close();
+      expect(performance.now() - startedAt).toBeLessThan(4_000);
+    },
+  );
+
+  test.each([['look' as const], ['none' as const]])(
+    'with the client "%s" more bytes than may come in are refused',
+    async (client) => {
+      repository.commit('one', { big: randomBytes(2_000_000) });
+      const limits = { ...DEFAULT_SOURCE_LIMITS, fetchBytes: 500_000 };
+      const source = openHere({ url: `${server.url}/fleet`, client, limits });
+      expect((await faultOf(source.fetch())).code).toBe('GIT_TOO_LARGE');
+      expect(await source.tip()).toBeNull();
+    },
+  );
+
+  test('a host that is not there is unreachable', async () => {
+    await server.close();
+    const fault = await faultOf(openHere({ url: `${server.url}/fleet` }).fetch());
+    expect(fault.code).toBe('GIT_UNREACHABLE');
+  });
+});
+
+describe('after a crash', () => {
+  const script = (url: string): string => `
+    import { openSource } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/git/repository.ts'))};
+    import { RealClock } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/clock/real-clock.ts'))};
+    const source = openSource({ spec: { name: 'fleet', url: ${JSON.stringify(url)}, ref: 'main' }, mirrorDir: ${JSON.stringify(mirror)}, clock: new RealClock() });
+    console.log(await source.tip());
+    await source.fetch();
+    console.log('fetched');
+    setInterval(() => {}, 1000);
+  `;
+  const start = (url: string): ChildProcess =>
+    spawn(process.execPath, ['--input-type=module', '-e', script(url)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const said = async (child: ChildProcess): Promise<void> => {
+    await new Promise((resolve) => child.stdout!.once('data', resolve));
+  };
+  const killed = async (child: ChildProcess): Promise<void> => {
+    const gone = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await gone;
+  };
+
+  test('killed in the middle of a fetch: the next process ends what is left of it, and fetches', async () => {
+    const first = repository.commit('one', { a: '1' });
+    const server = await serve(folder);
+    try {
+      const before = openHere({ url: `${server.url}/fleet` });
+      await before.fetch();
+      await before.close();
+      let release = (): void => {};
+      server.options = {
+        hold: new Promise((resolve) => {
+          release = resolve;
+        }),
+      };
+      const child = start(`${server.url}/fleet`);
+      await said(child);
+      const waiting = server.requests.length;
+      for (let tries = 0; server.requests.length === waiting && tries < 300; tries += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+      await killed(child);
+      const [note] = readdirSync(join(mirror, 'windlass-owners')).map(
+        (name) => JSON.parse(readFileSync(join(mirror, 'windlass-owners', name), 'utf8')) as { child: { pid: number } },
+      );
+      expect(() => process.kill(note!.child.pid, 0)).not.toThrow();
+      for (const left of [
+        'refs/windlass/fetched.lock',
+        'packed-refs.lock',
+        'objects/pack/tmp_pack_AbCdEf',
+        'objects/pack/pack-1.keep',
+      ]) {
+        writeFileSync(join(mirror, left), '');
+      }
+      const second = repository.commit('two', { a: '2' });
+      const source = openHere({ url: `${server.url}/fleet` });
+      expect(await source.tip()).toBe(first);
+      release();
+      expect(await source.fetch()).toBe(second);
+      expect(readdirSync(join(mirror, 'objects/pack')).filter((name) => /tmp_|keep/.test(name))).toEqual([]);
+      for (let tries = 0; existsSync(`/proc/${note!.child.pid}`) && tries < 100; tries += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        if (readFileSync(`/proc/${note!.child.pid}/stat`, 'latin1').includes(') Z ')) break;
+      }
+    } finally {
+      await server.close();
+    }
+  });
+
+  test('locks of a living process are left alone', async () => {
+    repository.commit('one');
+    const child = start(repository.path);
+    await said(child);
+    await said(child);
+    const lock = join(mirror, 'packed-refs.lock');
+    writeFileSync(lock, '');
+    const source = openHere();
+    await source.tip();
+    expect(existsSync(lock)).toBe(true);
+    await source.close();
+    await killed(child);
+    await openHere().tip();
+    expect(existsSync(lock)).toBe(false);
+  });
+
+  test('an empty ref, as power loss leaves it, heals by itself', async () => {
+    const tip = repository.commit('one');
+    const source = openHere();
+    await source.fetch();
+    await source.close();
+    for (const ref of ['tip', 'fetched']) writeFileSync(join(mirror, 'refs/windlass', ref), '');
+    const again = openHere();
+    expect(await again.tip()).toBeNull();
+    expect(await again.fetch()).toBe(tip);
+  });
+
+  test('a mirror that was only half made is made whole', async () => {
+    const tip = repository.commit('one');
+    mkdirSync(join(mirror, 'objects'), { recursive: true });
+    writeFileSync(join(mirror, 'HEAD'), '');
+    expect(await openHere().fetch()).toBe(tip);
+    expect(statSync(mirror).mode & 0o777).toBe(0o755);
+  });
+});
+
+test('many packs are folded together beside the work', async () => {
+  repository.commit('one', { a: '1' });
+  const source = openHere();
+  await source.fetch();
+  const folderOfPacks = join(mirror, 'objects/pack');
+  const packs = (): readonly string[] => readdirSync(folderOfPacks).filter((name) => name.endsWith('.pack'));
+  const [pack] = packs();
+  for (let at = 0; at < 50; at += 1) {
+    for (const end of ['pack', 'idx']) {
+      cpSync(
+        join(folderOfPacks, pack!.replace(/\.pack$/, `.${end}`)),
+        join(folderOfPacks, `pack-${String(at).padStart(40, '0')}.${end}`),
+      );
+    }
+  }
+  const tip = repository.commit('two', { b: '2' });
+  await source.fetch();
+  for (let tries = 0; packs().length > 10 && tries < 500; tries += 1)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(packs().length).toBeLessThan(10);
+  expect(await source.tip()).toBe(tip);
+  expect(await pathsOf(source, tip)).toEqual(['a', 'b']);
+});
+
+test('L2: the cost on the git side of a commit in a repository of 1,000 folders is printed', async () => {
+  const stream = ['commit refs/heads/main', 'committer A <a@b> 1700000000 +0000', 'data 4', 'many'];
+  for (let at = 0; at < 1_000; at += 1) {
+    const text = `services: { web: { image: "i:${at}" } }`;
+    stream.push(`M 100644 inline stacks/s${at}/compose.yaml`, `data ${text.length}`, text);
+    stream.push(`M 100644 inline stacks/s${at}/.env`, `data ${`${at}`.length}`, `${at}`);
+  }
+  repository.gitWith(`${stream.join('\n')}\n`, 'fast-import', '--quiet');
+  repository.git('reset', '-q');
+  const source = openHere();
+  const took = async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
+    const startedAt = performance.now();
+    const result = await work();
+    console.log(`${name}: ${(performance.now() - startedAt).toFixed(1)} ms`);
+    return result;
+  };
+  const first = await took('first fetch', () => source.fetch());
+  await took('first listing', () => source.list(first));
+  await took('fetch without news', () => source.fetch());
+  repository.write({ README: 'x' });
+  repository.git('add', 'README');
+  repository.git('commit', '-q', '-m', 'README');
+  const second = await took('fetch of one commit', () => source.fetch());
+  await took('listing after it', () => source.list(second));
+  await took('descends', () => source.descends(second, first));
+});
