@@ -162,8 +162,8 @@ describe.each([
           }),
         },
         {
-          volumes: { data: { labels: testLabel } },
-          networks: { default: { labels: testLabel }, back: { labels: testLabel } },
+          volumes: { data: { driver: 'local', driver_opts: { type: 'tmpfs', device: 'tmpfs' }, labels: testLabel } },
+          networks: { default: { labels: testLabel }, back: { internal: true, driver: 'bridge', labels: testLabel } },
         },
       );
       const model = await up(at, text);

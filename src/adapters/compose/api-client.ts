@@ -69,7 +69,12 @@ export interface ApiClient {
   close(): void;
 }
 
-export function openApiClient(host: EngineHost, limits: ApiClientLimits): ApiClient {
+/** `redact` is for the engine's words, which may repeat a command or a variable. */
+export function openApiClient(
+  host: EngineHost,
+  limits: ApiClientLimits,
+  redact: (text: string) => string = (text) => text,
+): ApiClient {
   const address = addressOf(host.url);
   const module = host.certificates === null ? http : https;
   const target: https.RequestOptions =
@@ -131,7 +136,7 @@ export function openApiClient(host: EngineHost, limits: ApiClientLimits): ApiCli
     const status = head.statusCode ?? 0;
     if ((status >= 200 && status < 300) || request.accept?.includes(status)) return;
     const text = (await readAll(head, 256 * 1024, request.path)).toString('utf8');
-    throw refusal(messageOf(text) || `status ${status}`, 'ENGINE_REFUSED', { status });
+    throw refusal(redact(messageOf(text)) || `status ${status}`, 'ENGINE_REFUSED', { status });
   }
 
   async function send(request: ApiRequest): Promise<ApiAnswer> {

@@ -61,7 +61,7 @@ export interface RuntimeOptions {
   readonly clock: Clock;
   /** Where PATH, HOME and the DOCKER_ variables come from; default: this process. */
   readonly environment?: Environment;
-  /** For log lines; what Compose says is redacted by `run`. */
+  /** For log lines and the engine's words; what Compose says is redacted by `run`. */
   readonly redact?: (text: string) => string;
   readonly limits?: Partial<RuntimeLimits>;
 }
@@ -87,11 +87,11 @@ export function openRuntime(options: RuntimeOptions): Runtime {
     options.host === undefined
       ? findHost(environment)
       : { ...findHost({ ...environment, DOCKER_HOST: options.host }), url: options.host };
-  const client = openApiClient(host, {
-    deadlineMs: limits.callMs,
-    maxBytes: limits.answerBytes,
-    maxSockets: limits.inspectsAtOnce + 8,
-  });
+  const client = openApiClient(
+    host,
+    { deadlineMs: limits.callMs, maxBytes: limits.answerBytes, maxSockets: limits.inspectsAtOnce + 8 },
+    redact,
+  );
   const compose = openCompose({ run, environment, host: host.url, limits });
   const memory = new Memory(() => clock.nowMs());
   let owners: { readonly network: ReadonlyMap<string, string>; readonly volume: ReadonlyMap<string, string> } = {

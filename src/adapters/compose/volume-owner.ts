@@ -1,5 +1,6 @@
 // Volume owner: numeric owner and mode of a named volume's root, through a helper container that is created and never started.
 // Nothing of the image is run, nothing below the root is touched, the helper is always removed.
+import { createHash } from 'node:crypto';
 import { Fault } from '../../core/fault.ts';
 import type { ApiClient } from './api-client.ts';
 
@@ -20,9 +21,13 @@ export async function chownVolumeRoot(
   }
   // Mounting a name that is not there would make a volume without labels, which Compose then takes for a stranger's.
   await client.send({ method: 'GET', path: `/volumes/${encodeURIComponent(volume)}`, signal });
+  // One name a volume: a helper that a crash left behind is found and replaced.
+  const name = `windlass-volume-owner-${createHash('sha256').update(volume).digest('hex').slice(0, 16)}`;
+  await removeHelper(client, name);
   const { Id: id } = await client.json<{ Id: string }>({
     method: 'POST',
     path: '/containers/create',
+    query: { name },
     body: {
       Image: image,
       // Never run; an image without a command is refused otherwise.
@@ -45,12 +50,20 @@ export async function chownVolumeRoot(
       signal,
     });
   } finally {
-    await client
-      .send({ method: 'DELETE', path: `/containers/${id}`, query: { force: true, v: false }, accept: [404, 409] })
-      .catch((error: unknown) => {
-        if (!(error instanceof Fault)) throw error;
-      });
+    // Also when the caller has given up; what it threw counts more than a helper that stays.
+    await removeHelper(client, id).catch((error: unknown) => {
+      if (!(error instanceof Fault)) throw error;
+    });
   }
+}
+
+async function removeHelper(client: ApiClient, idOrName: string): Promise<void> {
+  await client.send({
+    method: 'DELETE',
+    path: `/containers/${idOrName}`,
+    query: { force: true, v: false },
+    accept: [404, 409],
+  });
 }
 
 function isOwnerId(id: number): boolean {
