@@ -4,6 +4,7 @@ import { asFault, Fault } from '../core/fault.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
+import { nextHealMs, recentHeals } from '../core/status/heal.ts';
 import { type Outcome, settle } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
@@ -37,7 +38,6 @@ export const FLEET = '@fleet';
 /** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
 const IN_FLIGHT = 64;
 const NUDGE_POLL_MS = 200;
-const HEAL_WINDOW_MS = 60 * 60_000;
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -251,11 +251,22 @@ export class Controller {
     const { store, clock } = this.#house;
     const now = clock.nowMs();
     const hold = holdOf(one.stack, store.holds(one.name), now);
-    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason });
+    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (!needsWork(one)) return this.#settleJudged(one);
     const { situation } = one.diff;
     const healing = situation === 'drift';
     if (healing && one.attempt === null && one.stack.drift !== 'heal') return this.#settleJudged(one);
+    if (healing && one.attempt === null) {
+      // Somebody or something undoes our repairs: each further one waits longer.
+      const healAtMs = nextHealMs(this.#heals(one.name), now);
+      if (healAtMs > now)
+        return this.#settle(one.name, one, {
+          kind: 'drift-found',
+          policy: 'heal',
+          changes: one.diff.changes.length,
+          healAtMs,
+        });
+    }
     const provider = this.#missingProvider(one.stack);
     if (provider && !healing) return this.#settle(one.name, one, { kind: 'waiting', provider });
     if (!healing && one.stack.windows.length > 0) {
@@ -318,7 +329,7 @@ export class Controller {
 
   #settleJudged(one: Judged): Answer {
     const hold = holdOf(one.stack, this.#house.store.holds(one.name), this.#house.clock.nowMs());
-    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason });
+    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (one.diff.changes.length > 0)
       return this.#settle(one.name, one, {
         kind: 'drift-found',
@@ -336,11 +347,13 @@ export class Controller {
     return null;
   }
 
+  #heals(name: string): readonly number[] {
+    return (this.#house.store.value(`heals/${name}`) as number[] | null) ?? [];
+  }
+
   #countHeal(name: string, now: number): number {
-    const { store } = this.#house;
-    const before = (store.value(`heals/${name}`) as number[] | null) ?? [];
-    const heals = [...before.filter((at) => now - at < HEAL_WINDOW_MS), now];
-    store.putValue(`heals/${name}`, heals.slice(-100));
+    const heals = recentHeals([...this.#heals(name), now], now);
+    this.#house.store.putValue(`heals/${name}`, heals);
     return heals.length;
   }
 
@@ -362,6 +375,7 @@ export class Controller {
         ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
         : null,
       failures: this.#queue.failures(name),
+      recentHeals: recentHeals(this.#heals(name), clock.nowMs()).length,
     });
     store.putConditions(name, settled.conditions);
     if (settled.event) this.#say(name, settled.event.level, settled.event.reason, redact(settled.event.message));

@@ -36,6 +36,6 @@ export class Nudges {
   }
 
   heard(nudge: Nudge): boolean {
-    return this.#store.value(`nudge/${nudge.id}`) === null;
+    return this.#store.value(`nudge/${nudge.id}`) === undefined;
   }
 }

@@ -62,6 +62,17 @@ export const FAULTS = {
   PLAN_STALE: { retry: 'person', help: 'make a new plan: what the saved one saw has changed' },
   PRUNE_GUARD: { retry: 'person', help: 'read the list, then `windlass prune --confirm DIGEST`' },
   CANCELLED: { retry: 'retry', help: 'run the same command again: finished work is not repeated' },
+  VAULT_KEY_WRONG: {
+    retry: 'person',
+    help: 'put back the age key that sealed the vault (age.key in the state directory, or WINDLASS_AGE_KEY)',
+  },
+  VAULT_KEY_EXPOSED: { retry: 'person', help: 'chmod 600 the key file, and think about who may have read it' },
+  VAULT_UNREACHABLE: {
+    retry: 'retry',
+    help: 'check the address and the health of the vault; nothing is deployed meanwhile',
+  },
+  VAULT_SECRET_MISSING: { retry: 'person', help: 'set it with `windlass vault set`' },
+  HOOK_FAILED: { retry: 'retry', help: 'read the log of the action above; the sequence is tried again' },
   RESTORE_FAILED: {
     retry: 'person',
     help: 'bring the services back to the counts named above, then `windlass resume`',

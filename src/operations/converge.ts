@@ -152,7 +152,7 @@ async function ownVolumes(house: House, judged: Judged, services: ReadonlySet<st
     const key = `owned/${owner.volume}`;
     const users = desired.services.filter((service) => service.volumes.includes(owner.volume));
     const user = users.find((service) => services.has(service.name));
-    if (!user || store.value(key) !== null) continue;
+    if (!user || store.value(key) !== undefined) continue;
     await runtime.up({ ...up, services: [user.name], forceRecreate: false, noStart: true });
     await runtime.chownVolume(owner.volume, owner, user.image, up.signal);
     store.putValue(key, { mode: owner.mode, uid: owner.uid, gid: owner.gid });

@@ -109,7 +109,7 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const runs = new Map<string, RunRecord>();
   const finish = (stack: string, outcome: RunRecord['outcome'], message: string): void => {
     const before = runs.get(stack);
-    if (!before || before.endedAtMs !== 0) return;
+    if (before?.endedAtMs !== 0) return;
     const after = { ...before, endedAtMs: clock.nowMs(), outcome, message };
     runs.set(stack, after);
     store.putRun(after);

@@ -16,14 +16,16 @@ export async function openSecrets(
   const policies = new Map(minted.map((secret) => [secret.ref, secret]));
   for (const ref of new Set(refs)) {
     const match = /^ref\+([a-z][a-z0-9-]*):\/\/(.+)$/.exec(ref);
-    if (!match || match[1] !== 'vault') throw new Fault('USAGE', `no provider for the secret reference ${ref}`);
-    if (!house.vault) throw new Fault('STATE_CORRUPT', 'this state directory has no vault');
+    if (match?.[1] !== 'vault') throw new Fault('USAGE', `no provider for the secret reference ${ref}`);
+    if (!house.vault) throw new Fault('VAULT_UNREACHABLE', 'there is no vault');
     const { scopes, key } = scopedKey(match[2] ?? '', stack);
     const policy = policies.get(ref)?.policy;
     const found = await house.vault.find(key, scopes);
     const value = found ?? (policy ? await house.vault.mint(key, scopes[0] ?? 'fleet', policy) : null);
     if (value === null)
-      throw new Fault('NOT_FOUND', `the vault holds no secret ${key} for stack ${stack.name}`, { data: { key } });
+      throw new Fault('VAULT_SECRET_MISSING', `the vault holds no secret ${key} for stack ${stack.name}`, {
+        data: { key },
+      });
     values.set(ref, value);
   }
   return values;

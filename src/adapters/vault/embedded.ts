@@ -93,7 +93,7 @@ export function openVault(input: EmbeddedVaultInput): EmbeddedVault {
     try {
       value = await seal.open(row.sealed);
     } catch (cause) {
-      throw new Fault('STATE_CORRUPT', `the secret ${key} of ${scope} cannot be opened with the key of this vault`, {
+      throw new Fault('VAULT_KEY_WRONG', `the secret ${key} of ${scope} cannot be opened with the key of this vault`, {
         data: { key, scope },
         cause,
       });
@@ -199,7 +199,7 @@ async function unlockSeal(input: EmbeddedVaultInput, rows: Rows): Promise<Seal> 
   if (identity === null) {
     const owner = sealedTo();
     if (owner !== null)
-      throw new Fault('STATE_CORRUPT', `the vault is sealed to ${owner}, and its key ${path} is gone: put it back`, {
+      throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${owner}, and its key ${path} is gone: put it back`, {
         data: { path, recipient: owner },
       });
     const fresh = await age.generateX25519Identity();
@@ -218,7 +218,7 @@ async function unlockSeal(input: EmbeddedVaultInput, rows: Rows): Promise<Seal> 
   if (sealedTo() === null) rows.database.write('disk', () => rows.claim.run(recipient));
   const owner = sealedTo();
   if (owner !== recipient)
-    throw new Fault('STATE_CORRUPT', `the vault is sealed to ${owner}, but ${from} is the key of ${recipient}`, {
+    throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${owner}, but ${from} is the key of ${recipient}`, {
       data: { path: from, recipient: String(owner) },
     });
 

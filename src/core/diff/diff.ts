@@ -1,9 +1,9 @@
 // Diff: desired × observed × applied → changes. Pure, and the only judge: deploy, heal, plan and verify all ask it, so that after an
 // apply the diff is empty. Every row of the drift matrix is a rule here.
 import { createHash } from 'node:crypto';
-import { LABELS } from '../render/desired.ts';
 import type { Applied } from '../state/applied.ts';
 import type { Desired, DesiredService, Resources } from '../state/desired.ts';
+import { LABELS } from '../state/labels.ts';
 import type { ObservedContainer } from '../state/observed.ts';
 import type { Cause, Change, FieldChange, Repair, Situation, StackDiff } from './change.ts';
 import { imageNamed, type ObservedIndex } from './index-observed.ts';
@@ -240,12 +240,10 @@ function diffService(context: ServiceContext, service: DesiredService): void {
           : before
             ? 'scaled-up'
             : 'new-service';
-    const taken = new Set(kept.map((container) => container.number));
-    for (let number = 1, left = missing; left > 0; number++) {
-      if (taken.has(number)) continue;
-      add('create', cause, { service: service.name, name: containerName(desired, service, number) });
-      left--;
-    }
+    // Compose numbers new replicas after the highest one there is.
+    const last = Math.max(0, ...kept.map((container) => container.number));
+    for (let added = 1; added <= missing; added++)
+      add('create', cause, { service: service.name, name: containerName(desired, service, last + added) });
   }
   if (anew) context.recreated.add(service.name);
 }

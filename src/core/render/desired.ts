@@ -12,16 +12,10 @@ import type {
   Resources,
   VolumeOwner,
 } from '../state/desired.ts';
+import { LABELS } from '../state/labels.ts';
 import type { TreeEntry } from '../state/listing.ts';
 import { HASH_RECIPE, hashesOf } from './config-hash.ts';
 import { findTokens } from './token.ts';
-
-/** Labels of ours; the only ones that Windlass adds to a container, and only where needed. */
-export const LABELS = {
-  content: 'dev.windlass.content',
-  build: 'dev.windlass.build',
-  definition: 'dev.windlass.definition',
-} as const;
 
 /** `x-windlass` of one service. */
 export interface ServiceExtension {

@@ -38,6 +38,11 @@ export const FAULT_REASONS = {
   PRUNE_GUARD: 'PruneGuarded',
   CANCELLED: 'Superseded',
   RESTORE_FAILED: 'RestoreFailed',
+  VAULT_KEY_WRONG: 'Unknown',
+  VAULT_KEY_EXPOSED: 'Unknown',
+  VAULT_UNREACHABLE: 'Unknown',
+  VAULT_SECRET_MISSING: 'RenderFailed',
+  HOOK_FAILED: 'HookFailed',
   NOT_FOUND: 'Failed',
   USAGE: 'Failed',
 } as const satisfies Record<FaultCode, Reason>;

@@ -1,8 +1,8 @@
 // Step: every image that a new container needs is on the engine, pulled or built, before any container is touched.
 import { imageNamed, type ObservedIndex } from '../../core/diff/index-observed.ts';
 import { Fault } from '../../core/fault.ts';
-import { LABELS } from '../../core/render/desired.ts';
 import type { DesiredService } from '../../core/state/desired.ts';
+import { LABELS } from '../../core/state/labels.ts';
 import { planKey } from '../../engine/cache.ts';
 import type { Step, StepContext } from '../../engine/step.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';

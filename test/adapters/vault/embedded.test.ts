@@ -205,8 +205,8 @@ describe('refusing', () => {
     raw.exec("UPDATE secrets SET sealed = x'00112233'");
     raw.close();
     const vault = open();
-    await expect(vault.find('a', ['fleet'])).rejects.toMatchObject({ code: 'STATE_CORRUPT', data: { key: 'a' } });
-    await expect(vault.mint('a', 'fleet', policy)).rejects.toMatchObject({ code: 'STATE_CORRUPT' });
+    await expect(vault.find('a', ['fleet'])).rejects.toMatchObject({ code: 'VAULT_KEY_WRONG', data: { key: 'a' } });
+    await expect(vault.mint('a', 'fleet', policy)).rejects.toMatchObject({ code: 'VAULT_KEY_WRONG' });
   });
 
   it('calls after it was closed', async () => {

@@ -1,0 +1,100 @@
+// Wire: the one place where adapters are made and handed over.
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join, resolve } from 'node:path';
+import { RealClock } from './adapters/clock/real-clock.ts';
+import { openRuntime } from './adapters/compose/runtime.ts';
+import { ProjectFolders } from './adapters/files/project-folder.ts';
+import { openSource } from './adapters/git/repository.ts';
+import { openStore } from './adapters/journal/store.ts';
+import { redactor } from './adapters/process/redact.ts';
+import { run, spawnStream } from './adapters/process/run.ts';
+import { openVault } from './adapters/vault/embedded.ts';
+import { Fault } from './core/fault.ts';
+import type { House } from './operations/house.ts';
+import type { SourceSpec } from './ports/source.ts';
+
+export interface HouseOptions {
+  /** Made when missing, mode 0700. */
+  readonly stateDir: string;
+  readonly source: SourceSpec;
+  /** Engine address; default: as the docker client finds it. */
+  readonly host?: string;
+  readonly settleMs?: number;
+  readonly settleSamples?: number;
+  readonly pruneLimit?: number;
+  readonly concurrency?: number;
+}
+
+export interface OpenHouse extends House {
+  close(): Promise<void>;
+}
+
+const SETTLE_MS = 10_000;
+const SETTLE_SAMPLES = 3;
+const PRUNE_LIMIT = 0.3;
+const CONCURRENCY = 4;
+const BUNDLED_BYTES = 256 * 1024;
+
+/** Throws Faults of the state directory; engine and source are first asked when they are needed. */
+export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
+  const stateDir = resolve(options.stateDir);
+  try {
+    mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    throw new Fault('FILES_FAILED', `the state directory ${stateDir} cannot be made`, { cause });
+  }
+  const clock = new RealClock();
+  const store = openStore({ directory: stateDir });
+  const key = process.env['WINDLASS_AGE_KEY'];
+  const vault = openVault({ directory: stateDir, clock, redactor, ...(key ? { key } : {}) });
+  const runtime = openRuntime({
+    run,
+    clock,
+    redact: (text) => redactor.redact(text),
+    ...(options.host ? { host: options.host } : {}),
+  });
+  const source = openSource({
+    spec: options.source,
+    mirrorDir: join(stateDir, 'git', `${options.source.name}.git`),
+    clock,
+    programs: { run, spawnStream },
+  });
+  return {
+    clock,
+    store,
+    vault,
+    runtime,
+    source,
+    files: new ProjectFolders(stateDir),
+    redact: (text) => redactor.redact(text),
+    settings: {
+      stateDir,
+      settleMs: options.settleMs ?? SETTLE_MS,
+      settleSamples: options.settleSamples ?? SETTLE_SAMPLES,
+      pruneLimit: options.pruneLimit ?? PRUNE_LIMIT,
+      concurrency: options.concurrency ?? CONCURRENCY,
+      bundled: bundledApps(),
+      owner: `${hostname()}:${process.pid}`,
+    },
+    async close() {
+      await source.close();
+      await runtime.close();
+      vault.close();
+      store.close();
+    },
+  };
+}
+
+/** The catalog that comes with Windlass: small text files below `apps/`. */
+export function bundledApps(): Readonly<Record<string, string>> {
+  const root = resolve(import.meta.dirname, '..', 'apps');
+  const texts: Record<string, string> = {};
+  if (!existsSync(root)) return texts;
+  for (const path of readdirSync(root, { recursive: true, encoding: 'utf8' })) {
+    const file = join(root, path);
+    const facts = statSync(file);
+    if (facts.isFile() && facts.size <= BUNDLED_BYTES) texts[path] = readFileSync(file, 'utf8');
+  }
+  return texts;
+}

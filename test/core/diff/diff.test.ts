@@ -1,0 +1,314 @@
+import { describe, expect, it } from 'vitest';
+import { type DiffInput, diffStack } from '../../../src/core/diff/diff.ts';
+import { formatChange } from '../../../src/core/plan/format.ts';
+import { applied, container, desired, NO_LIMITS, observed, service } from './world.ts';
+
+const diff = (over: Partial<DiffInput> = {}) =>
+  diffStack({
+    desired: desired(),
+    index: observed(),
+    applied: applied(),
+    adopt: false,
+    attempted: false,
+    edited: [],
+    ...over,
+  });
+const said = (over: Partial<DiffInput> = {}) =>
+  diff(over).changes.map((change) => `${change.repair} ${change.service || change.name}: ${change.cause}`);
+
+const detailed = (detail: object) => container({ detail: { ...container().detail!, ...detail } });
+
+describe('the drift matrix', () => {
+  const rows: readonly [string, Partial<DiffInput>, readonly string[]][] = [
+    ['nothing differs', {}, []],
+    [
+      'a stopped container is started',
+      { index: observed([container({ state: 'exited', exitCode: 137 })]) },
+      ['start web: stopped'],
+    ],
+    [
+      'a container stopped by hand that exits 0 is started',
+      { index: observed([container({ state: 'exited', exitCode: 0, stoppedByHand: true })]) },
+      ['start web: stopped'],
+    ],
+    [
+      'a server that ended with 0 while nobody looked is started',
+      { index: observed([container({ state: 'exited', exitCode: 0 })]) },
+      ['start web: stopped'],
+    ],
+    [
+      'a container that was only created is started',
+      { index: observed([container({ state: 'created' })]) },
+      ['start web: never-started'],
+    ],
+    ['a removed container is created', { index: observed([]) }, ['create web: container-missing']],
+    ['a paused container is unpaused', { index: observed([container({ state: 'paused' })]) }, ['unpause web: paused']],
+    ['an unhealthy container is not touched', { index: observed([container({ health: 'unhealthy' })]) }, []],
+    ['a crash loop is not touched', { index: observed([container({ state: 'restarting' })]) }, []],
+    [
+      'a renamed container gets its name back',
+      { index: observed([container({ name: 'mine' })]) },
+      ['rename web: renamed'],
+    ],
+    [
+      'an extra network is left',
+      {
+        index: observed([
+          container({
+            networks: [
+              { name: 'shop_default', id: 'net1' },
+              { name: 'other', id: 'net9' },
+            ],
+          }),
+        ]),
+      },
+      ['disconnect web: connected'],
+    ],
+    [
+      'a detached network is joined again',
+      { index: observed([container({ networks: [] })]) },
+      ['connect web: disconnected'],
+    ],
+    [
+      'a deleted network makes its services anew',
+      { index: observed([container()], { networks: [] }) },
+      ['recreate web: network-missing'],
+    ],
+    [
+      'a lost alias is given back',
+      { index: observed([detailed({ aliases: { shop_default: ['abc'] } })]) },
+      ['connect web: alias-lost'],
+    ],
+    [
+      'a raised limit is set back',
+      {
+        desired: desired([service({ resources: { ...NO_LIMITS, memoryBytes: 64 } })]),
+        index: observed([detailed({ resources: { ...NO_LIMITS, memoryBytes: 128 } })]),
+      },
+      ['update web: resources-changed'],
+    ],
+    [
+      'a limit that the engine cannot take away makes it anew',
+      { index: observed([detailed({ resources: { ...NO_LIMITS, memoryBytes: 128 } })]) },
+      ['recreate web: resources-changed'],
+    ],
+    [
+      'a restart policy changed by hand is set back',
+      { index: observed([detailed({ resources: { ...NO_LIMITS, restart: 'always' } })]) },
+      ['update web: resources-changed'],
+    ],
+    [
+      'a moved tag makes it anew',
+      { index: observed([container()], { images: [{ id: 'sha256:two', tags: ['site:1'], digests: [], labels: {} }] }) },
+      ['recreate web: image-moved'],
+    ],
+    ['a deleted tag changes nothing while the container runs', { index: observed([container()], { images: [] }) }, []],
+    [
+      'a container scaled by hand goes',
+      { index: observed([container(), container({ id: 'c2', name: 'shop-web-2', number: 2 })]) },
+      ['remove web: scaled-down'],
+    ],
+    [
+      'a service that is no longer asked for goes',
+      { index: observed([container(), container({ id: 'c2', name: 'shop-old-1', service: 'old' })]) },
+      ['remove old: service-removed'],
+    ],
+    [
+      'a container with our labels that Compose did not make goes',
+      { index: observed([container(), container({ id: 'c2', name: 'x', service: 'web', configHash: '' })]) },
+      ['remove web: not-by-compose'],
+    ],
+    [
+      'what an interrupted recreate left goes',
+      { index: observed([container(), container({ id: 'c2', name: 'abcdefabcdef_shop-web-1', state: 'created' })]) },
+      ['remove web: leftover'],
+    ],
+    [
+      'a one-off run is nobody’s drift',
+      { index: observed([container(), container({ id: 'c2', name: 'run', oneOff: true })]) },
+      [],
+    ],
+    [
+      'a changed network definition makes its services anew',
+      {
+        desired: desired([service()], {
+          networks: [{ key: 'default', name: 'shop_default', external: false, hash: 'n2' }],
+        }),
+      },
+      ['recreate web: network-changed'],
+    ],
+    [
+      'a network made by hand is refused',
+      {
+        index: observed([], {
+          networks: [{ id: 'net1', name: 'shop_default', project: '', key: '', configHash: '', internal: false }],
+        }),
+        applied: null,
+      },
+      ['refuse shop_default: network-unlabelled', 'create web: new-service'],
+    ],
+    [
+      'a second network of the same name goes',
+      {
+        index: observed([container()], {
+          networks: [
+            ...observed().observed.networks,
+            { id: 'net2', name: 'shop_default', project: 'shop', key: 'default', configHash: 'n1', internal: false },
+          ],
+        }),
+      },
+      ['remove-network shop_default: network-duplicate'],
+    ],
+    [
+      'a dropped network goes',
+      {
+        index: observed([container()], {
+          networks: [
+            ...observed().observed.networks,
+            { id: 'net2', name: 'shop_back', project: 'shop', key: 'back', configHash: 'n1', internal: false },
+          ],
+        }),
+      },
+      ['remove-network shop_back: network-removed'],
+    ],
+    [
+      'a changed volume is refused',
+      {
+        desired: desired([service({ volumes: ['shop_data'] })], {
+          volumes: [{ key: 'data', name: 'shop_data', external: false, hash: 'v2' }],
+        }),
+        index: observed(
+          [container({ mounts: [{ kind: 'volume', name: 'shop_data', source: '', destination: '/d' }] })],
+          { volumes: [{ name: 'shop_data', project: 'shop', key: 'data', configHash: 'v1' }] },
+        ),
+      },
+      ['refuse shop_data: volume-changed'],
+    ],
+    [
+      'a volume made by hand is used as it is',
+      {
+        desired: desired([service({ volumes: ['shop_data'] })], {
+          volumes: [{ key: 'data', name: 'shop_data', external: false, hash: 'v2' }],
+        }),
+        index: observed(
+          [container({ mounts: [{ kind: 'volume', name: 'shop_data', source: '', destination: '/d' }] })],
+          { volumes: [{ name: 'shop_data', project: '', key: '', configHash: '' }] },
+        ),
+      },
+      [],
+    ],
+    [
+      'a mounted file that was edited by hand makes its service anew',
+      {
+        desired: desired([
+          service({
+            mounts: [{ kind: 'bind', source: '/f', target: '/etc/f', digest: 'd', onChange: { kind: 'recreate' } }],
+          }),
+        ]),
+        edited: ['/f'],
+      },
+      ['recreate web: file-edited'],
+    ],
+    [
+      'a foreign project is refused',
+      { applied: null, index: observed([container({ workingDir: '/home/me' })]) },
+      ['refuse shop: foreign-project'],
+    ],
+    [
+      'a foreign project with the same definition is adopted as it is',
+      { applied: null, adopt: true, index: observed([container({ workingDir: '/home/me' })]) },
+      [],
+    ],
+    [
+      'a changed definition makes it anew',
+      { desired: desired([service({ hash: 'h2', fields: { image: 'site:2' } })]) },
+      ['recreate web: definition-changed'],
+    ],
+    [
+      'more replicas are created beside the old ones',
+      { desired: desired([service({ replicas: 2 })]) },
+      ['create web: scaled-up'],
+    ],
+    ['no replicas are asked for', { desired: desired([service({ replicas: 0 })]) }, ['remove web: scaled-down']],
+  ];
+  it.each(rows)('%s', (_name, over, expected) => {
+    expect(said(over)).toEqual(expected);
+  });
+});
+
+describe('what has ended well', () => {
+  const oneShot = service({ name: 'web', oneShot: true });
+  it('is not run again when some service waits for its completion', () => {
+    expect(
+      said({ desired: desired([oneShot]), index: observed([container({ state: 'exited', exitCode: 0 })]) }),
+    ).toEqual([]);
+  });
+  it('is run again when it failed', () => {
+    expect(
+      said({ desired: desired([oneShot]), index: observed([container({ state: 'exited', exitCode: 7 })]) }),
+    ).toEqual(['start web: one-shot-failed']);
+  });
+  it('is not drift for a sidecar that says restart: no', () => {
+    const sidecar = service({ fields: { image: 'site:1', restart: 'no' } });
+    expect(
+      said({ desired: desired([sidecar]), index: observed([container({ state: 'exited', exitCode: 0 })]) }),
+    ).toEqual([]);
+  });
+  it('is not drift when it had completed when the deploy settled', () => {
+    expect(
+      said({
+        applied: applied(desired(), { roles: { web: 'completed' } }),
+        index: observed([container({ state: 'exited', exitCode: 0 })]),
+      }),
+    ).toEqual([]);
+  });
+  it('keeps its network for a finished container that lost it', () => {
+    expect(
+      said({
+        desired: desired([oneShot]),
+        index: observed([container({ state: 'exited', exitCode: 0 })], { networks: [] }),
+      }),
+    ).toEqual([]);
+  });
+});
+
+describe('the situation', () => {
+  it('is install when nothing of it is there', () =>
+    expect(diff({ applied: null, index: observed([]) }).situation).toBe('install'));
+  it('is drift when only the engine differs', () => expect(diff({ index: observed([]) }).situation).toBe('drift'));
+  it('is update when the desired state changed', () =>
+    expect(diff({ desired: desired([service({ hash: 'h2' })]) }).situation).toBe('update'));
+  it('is scale when only replica counts changed', () =>
+    expect(diff({ desired: desired([service({ replicas: 3 })]) }).situation).toBe('scale'));
+  it('is same when nothing differs', () => expect(diff().situation).toBe('same'));
+});
+
+describe('another Compose version', () => {
+  it('re-baselines a service that is worded the same, and deploys nothing', () => {
+    const after = desired([service({ hash: 'other' })], { composeVersion: '2.41.0' });
+    expect(diff({ desired: after })).toMatchObject({ changes: [], situation: 'same' });
+  });
+  it('still sees a definition that changed meanwhile', () => {
+    const after = desired([service({ hash: 'other', fields: { image: 'site:2' } })], { composeVersion: '2.41.0' });
+    expect(said({ desired: after })).toEqual(['recreate web: definition-changed']);
+  });
+});
+
+describe('the words of a change', () => {
+  it('name the key that changed, old → new, and mask what may be secret', () => {
+    const before = desired([service({ fields: { image: 'site:1', 'environment.DB_PASSWORD': '~aa' } })]);
+    const after = desired([service({ hash: 'h2', fields: { image: 'site:2', 'environment.DB_PASSWORD': '~bb' } })]);
+    const [change] = diff({ desired: after, applied: applied(before) }).changes;
+    expect(formatChange(change!)).toBe(
+      'recreate web (shop-web-1): its definition changed (environment.DB_PASSWORD: (secret) → (secret), image: site:1 → site:2)',
+    );
+  });
+  it('name the mounted file that changed', () => {
+    const mount = (digest: string) =>
+      ({ kind: 'bind', source: '/f', target: '/etc/f', digest, onChange: { kind: 'recreate' } }) as const;
+    const before = desired([service({ mounts: [mount('1')] })]);
+    const after = desired([service({ hash: 'h2', mounts: [mount('2')] })]);
+    const [change] = diff({ desired: after, applied: applied(before) }).changes;
+    expect(formatChange(change!)).toBe('recreate web (shop-web-1): a mounted file changed (/etc/f)');
+  });
+});

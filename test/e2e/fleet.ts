@@ -1,0 +1,220 @@
+// A throw-away fleet on the real engine: a bare repository, a clone to edit and push from, a state directory, and the CLI as a user types it.
+// Projects are named `wlt-…`; everything is removed by project label at the end, by id, never anything else.
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+export const MAIN = join(ROOT, 'src/main.ts');
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface Running {
+  readonly pid: number;
+  readonly lines: readonly string[];
+  /** Resolves with the first line that matches, seen already or to come. */
+  line(pattern: RegExp, timeoutMs?: number): Promise<string>;
+  kill(signal: NodeJS.Signals): Promise<void>;
+}
+
+export function docker(...args: string[]): string {
+  return execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+}
+
+export function inspect(name: string): {
+  Id: string;
+  State: { Status: string; StartedAt: string };
+  [key: string]: unknown;
+} {
+  return JSON.parse(docker('inspect', name))[0];
+}
+
+/** Container ids of a project by name, running or not. */
+export function containersOf(project: string): Record<string, string> {
+  const lines = docker(
+    'ps',
+    '-aq',
+    '--no-trunc',
+    '--filter',
+    `label=com.docker.compose.project=${project}`,
+    '--format',
+    '{{.Names}} {{.ID}}',
+  );
+  return Object.fromEntries(
+    lines
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split(' ') as [string, string]),
+  );
+}
+
+export class Fleet {
+  readonly dir: string;
+  readonly bare: string;
+  readonly clone: string;
+  readonly state: string;
+  readonly #projects = new Set<string>();
+  readonly #running: Running[] = [];
+
+  constructor() {
+    this.dir = mkdtempSync(join(tmpdir(), 'wlt-'));
+    this.bare = join(this.dir, 'fleet.git');
+    this.clone = join(this.dir, 'clone');
+    this.state = join(this.dir, 'state');
+    this.git(this.dir, 'init', '-q', '--bare', '-b', 'main', this.bare);
+    this.git(this.dir, 'init', '-q', '-b', 'main', this.clone);
+    this.git(this.clone, 'remote', 'add', 'origin', this.bare);
+  }
+
+  git(cwd: string, ...args: string[]): string {
+    return execFileSync(
+      'git',
+      ['-c', 'user.name=Test', '-c', 'user.email=test@example.org', '-c', 'commit.gpgsign=false', ...args],
+      {
+        cwd,
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'] ?? '', HOME: this.dir, GIT_CONFIG_NOSYSTEM: '1' },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    ).trim();
+  }
+
+  /** Writes, commits and pushes; a null text removes the file. Returns the commit. */
+  push(files: Record<string, string | null>, subject = 'change'): string {
+    for (const [path, text] of Object.entries(files)) {
+      const file = join(this.clone, path);
+      if (text === null) rmSync(file, { recursive: true, force: true });
+      else {
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, text);
+      }
+      const project = /^stacks\/([^/.]+)/.exec(path)?.[1];
+      if (project) this.#projects.add(project);
+    }
+    this.git(this.clone, 'add', '-A');
+    this.git(this.clone, 'commit', '-q', '--allow-empty', '-m', subject);
+    this.git(this.clone, 'push', '-q', 'origin', 'HEAD:main');
+    return this.git(this.clone, 'rev-parse', 'HEAD');
+  }
+
+  owns(...projects: string[]): void {
+    for (const project of projects) this.#projects.add(project);
+  }
+
+  #args(args: readonly string[]): string[] {
+    return [MAIN, ...args, '--source', this.bare, '--state', this.state, '--settle', '1s'];
+  }
+
+  windlass(...args: string[]): Promise<Ran> {
+    return new Promise((done) => {
+      execFile(
+        process.execPath,
+        this.#args(args),
+        { cwd: this.dir, encoding: 'utf8', maxBuffer: 64 << 20, timeout: 180_000 },
+        (error, out, err) => {
+          const code = error && typeof error.code === 'number' ? error.code : error ? -1 : 0;
+          done({ code, out, err });
+        },
+      );
+    });
+  }
+
+  /** `windlass run`, until it is killed. */
+  start(...args: string[]): Running {
+    const child = spawn(process.execPath, this.#args(['run', ...args]), {
+      cwd: this.dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const lines: string[] = [];
+    const waiting = new Set<() => void>();
+    let rest = '';
+    const take = (chunk: Buffer): void => {
+      const parts = (rest + chunk.toString()).split('\n');
+      rest = parts.pop() ?? '';
+      lines.push(...parts);
+      for (const wake of waiting) wake();
+    };
+    child.stdout.on('data', take);
+    child.stderr.on('data', take);
+    const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    const running: Running = {
+      pid: child.pid ?? -1,
+      lines,
+      line: (pattern, timeoutMs = 60_000) =>
+        new Promise((resolve, reject) => {
+          const look = (): void => {
+            const found = lines.find((line) => pattern.test(line));
+            if (found === undefined) return;
+            clearTimeout(timer);
+            waiting.delete(look);
+            resolve(found);
+          };
+          const timer = setTimeout(() => {
+            waiting.delete(look);
+            reject(new Error(`no line like ${pattern} in ${timeoutMs} ms:\n${lines.slice(-40).join('\n')}`));
+          }, timeoutMs);
+          waiting.add(look);
+          look();
+        }),
+      kill: async (signal) => {
+        if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+        await ended;
+      },
+    };
+    this.#running.push(running);
+    return running;
+  }
+
+  async dispose(): Promise<void> {
+    for (const running of this.#running) await running.kill('SIGKILL');
+    for (const project of this.#projects) {
+      const label = `label=com.docker.compose.project=${project}`;
+      const ids = docker('ps', '-aq', '--filter', label).split('\n').filter(Boolean);
+      if (ids.length > 0) docker('rm', '-fv', ...ids);
+      const networks = docker('network', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
+      if (networks.length > 0) docker('network', 'rm', ...networks);
+      const volumes = docker('volume', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
+      if (volumes.length > 0) docker('volume', 'rm', '-f', ...volumes);
+    }
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** Mutating calls that the engine reports while `work` runs, as `action name`. */
+export async function mutationsDuring(work: () => Promise<unknown>, project: string): Promise<readonly string[]> {
+  const since = docker('info', '--format', '{{.SystemTime}}');
+  await work();
+  const until = docker('info', '--format', '{{.SystemTime}}');
+  return docker(
+    'events',
+    '--since',
+    since,
+    '--until',
+    until,
+    '--format',
+    '{{.Type}} {{.Action}} {{.Actor.Attributes.name}}',
+  )
+    .split('\n')
+    .filter((line) => line !== '' && !/ exec_|health_status/.test(line) && line.includes(project));
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+export async function until<T>(
+  look: () => T | Promise<T>,
+  good: (value: T) => boolean,
+  timeoutMs = 60_000,
+): Promise<T> {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    const value = await look();
+    if (good(value)) return value;
+    if (Date.now() > end) throw new Error(`not reached in ${timeoutMs} ms: ${JSON.stringify(value)}`);
+    await sleep(100);
+  }
+}

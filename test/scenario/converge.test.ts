@@ -1,0 +1,180 @@
+// Whole corridor on the simulated world: load → resolve → observe → diff → plan → converge → settle → record.
+import { afterEach, describe, expect, it } from 'vitest';
+import { behaviours } from '../../src/adapters/sim/behaviour.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const two = (image = 'windlass-test/busybox:1') =>
+  `services:\n  web:\n    image: ${image}\n  side:\n    image: windlass-test/busybox:1\n`;
+
+describe('converging', () => {
+  const houses: SimHouse[] = [];
+  const open = (): SimHouse => {
+    const house = new SimHouse();
+    houses.push(house);
+    return house;
+  };
+  afterEach(() => {
+    for (const house of houses.splice(0)) house.dispose();
+  });
+  const deployed = async (): Promise<SimHouse> => {
+    const sim = open();
+    sim.source.push({ 'stacks/shop/compose.yaml': two(), 'stacks/blog/compose.yaml': two() });
+    const outcome = await sim.apply();
+    expect([...outcome!.failures.values()].map(String)).toEqual([]);
+    sim.world.clearCalls();
+    return sim;
+  };
+
+  it('two runs without a change: the second makes no mutating engine call', async () => {
+    const sim = await deployed();
+    expect(await sim.apply()).toBeNull();
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
+  it('a README commit in a repository of stacks deploys nothing', async () => {
+    const sim = await deployed();
+    sim.source.push({ 'README.md': 'hello', 'stacks/shop/NOTES.md': 'note' });
+    expect(await sim.apply()).toBeNull();
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
+  it('one service removed from a stack: only its container goes, and the next run is a no-op', async () => {
+    const sim = await deployed();
+    sim.source.push({ 'stacks/shop/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:1\n' });
+    await sim.apply();
+    expect(sim.world.mutatingCalls().map((call) => call.method)).toEqual(['remove']);
+    sim.world.clearCalls();
+    expect(await sim.apply()).toBeNull();
+  });
+
+  it('a changed service is recreated and its neighbour is not', async () => {
+    const sim = await deployed();
+    const before = new Map(sim.world.containersOf('shop').map((one) => [one.name, one.id]));
+    sim.source.push({ 'stacks/shop/compose.yaml': two('windlass-test/web:1') });
+    await sim.apply();
+    const after = new Map(sim.world.containersOf('shop').map((one) => [one.name, one.id]));
+    expect(after.get('shop-side-1')).toBe(before.get('shop-side-1'));
+    expect(after.get('shop-web-1')).not.toBe(before.get('shop-web-1'));
+  });
+
+  it('a broken file stops its own stack only', async () => {
+    const sim = await deployed();
+    sim.source.push({
+      'stacks/shop/compose.yaml': 'services: [',
+      'stacks/blog/compose.yaml': two('windlass-test/web:1'),
+    });
+    const surveyed = await sim.survey();
+    expect(surveyed.find((one) => one.name === 'shop')?.kind).toBe('invalid');
+    await sim.apply();
+    expect(sim.world.mutatingCalls().every((call) => !call.target.includes('shop'))).toBe(true);
+    expect(sim.house.store.applied('shop')).not.toBeNull();
+  });
+
+  it('an engine that does not answer is unknown, never empty', async () => {
+    const sim = await deployed();
+    sim.world.setReachable(false);
+    await expect(sim.survey()).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
+    sim.world.setReachable(true);
+    expect(await sim.apply()).toBeNull();
+  });
+
+  it('a one-shot that fails fails the deploy, with its exit code', async () => {
+    const sim = await deployed();
+    sim.source.push({
+      'stacks/shop/compose.yaml': `${two()}  job:\n    image: windlass-test/busybox:1\n    x-windlass: {oneShot: true}\n`,
+    });
+    sim.world.behave('shop/job', { kind: 'exit', code: 3, afterMs: 100 });
+    const outcome = await sim.apply();
+    expect(outcome?.failures.get('shop')).toMatchObject({ code: 'ONE_SHOT_FAILED' });
+    expect(sim.house.store.applied('shop')?.desired.services.map((one) => one.name)).toEqual(['side', 'web']);
+  });
+
+  it('a crash loop is a failure inside the settle window, and is not deployed again each time', async () => {
+    const sim = open();
+    sim.world.behave('shop/web', behaviours.crashLoop);
+    sim.source.push({
+      'stacks/shop/compose.yaml': `services:\n  web:\n    image: windlass-test/busybox:1\n    restart: always\n`,
+    });
+    expect((await sim.apply())?.failures.get('shop')).toMatchObject({ code: 'SERVICE_CRASHED' });
+    sim.world.clearCalls();
+    expect((await sim.apply())?.failures.get('shop')).toMatchObject({ code: 'SERVICE_CRASHED' });
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
+  it('two stacks that publish the same port: a fault names both, and the others go on', async () => {
+    const sim = open();
+    const web = 'services:\n  web:\n    image: windlass-test/web:1\n    ports: ["127.0.0.1:28090:8080"]\n';
+    sim.source.push({ 'stacks/a/compose.yaml': web, 'stacks/b/compose.yaml': web, 'stacks/c/compose.yaml': two() });
+    const refused = (await sim.survey()).filter((one) => one.kind === 'refused');
+    expect(refused.map((one) => (one.kind === 'refused' ? one.fault.message : ''))).toEqual([
+      'stack b wants port 28090/tcp, which stack a has',
+    ]);
+    await sim.apply();
+    expect(sim.world.containersOf('c')).toHaveLength(2);
+    expect(sim.world.containersOf('b')).toHaveLength(0);
+  });
+
+  it('a port that a container outside the fleet has is named', async () => {
+    const sim = open();
+    sim.world.addForeign('squatter', { publishedPort: 28090 });
+    sim.source.push({
+      'stacks/a/compose.yaml': 'services:\n  web:\n    image: windlass-test/web:1\n    ports: ["28090:8080"]\n',
+    });
+    const [one] = await sim.survey();
+    expect(one?.kind === 'refused' && one.fault.message).toBe(
+      'stack a wants port 28090/tcp, which container squatter has',
+    );
+  });
+});
+
+describe('a crash of the controller', () => {
+  it('at any engine call of a rollout: the next run converges, and what is not ours is untouched', async () => {
+    const count = async (sim: SimHouse): Promise<number> => {
+      sim.source.push({ 'stacks/shop/compose.yaml': two(), 'stacks/blog/compose.yaml': two() });
+      await sim.apply();
+      sim.source.push({
+        'stacks/shop/compose.yaml': `${two('windlass-test/web:1')}networks: {back: {}}\n`,
+        'stacks/blog/compose.yaml': two('windlass-test/web:2'),
+      });
+      const before = sim.world.count();
+      await sim.apply();
+      return sim.world.count() - before;
+    };
+    const probe = new SimHouse();
+    const calls = await count(probe);
+    probe.dispose();
+    expect(calls).toBeGreaterThan(5);
+    for (let at = 1; at <= calls; at++)
+      for (const when of ['before', 'during', 'after'] as const) {
+        const sim = new SimHouse(at);
+        try {
+          const stranger = sim.world.addForeign('stranger');
+          sim.source.push({ 'stacks/shop/compose.yaml': two(), 'stacks/blog/compose.yaml': two() });
+          await sim.apply();
+          sim.source.push({
+            'stacks/shop/compose.yaml': `${two('windlass-test/web:1')}networks: {back: {}}\n`,
+            'stacks/blog/compose.yaml': two('windlass-test/web:2'),
+          });
+          sim.world.crashAt(at, when);
+          await sim.apply().catch(() => {});
+          sim.crash();
+          await sim.clock.advance(60_000);
+          for (let tries = 0; tries < 3 && (await sim.apply()) !== null; tries++);
+          expect(await sim.apply(), `crash ${when} call ${at}`).toBeNull();
+          expect(
+            sim.world
+              .containersOf('shop')
+              .map((one) => [one.name, one.state])
+              .sort(),
+          ).toEqual([
+            ['shop-side-1', 'running'],
+            ['shop-web-1', 'running'],
+          ]);
+          expect(sim.world.container('stranger').id).toBe(stranger);
+          expect(sim.house.store.attempt('shop')).toBeNull();
+        } finally {
+          sim.dispose();
+        }
+      }
+  });
+});

@@ -1,0 +1,96 @@
+// A house whose world is simulated: engine, source and clock in memory; the state store and the project folders are real files.
+// `crash()` throws everything in memory away and opens the house again over the same disk, as after kill -9.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SimulatedClock } from '../../src/adapters/clock/simulated-clock.ts';
+import { ProjectFolders } from '../../src/adapters/files/project-folder.ts';
+import { openStore } from '../../src/adapters/journal/store.ts';
+import { openSimRuntime } from '../../src/adapters/sim/runtime.ts';
+import { SimWorld } from '../../src/adapters/sim/world.ts';
+import { type DeployOutcome, deploy } from '../../src/operations/deploy.ts';
+import type { House } from '../../src/operations/house.ts';
+import type { Judged, Surveyed } from '../../src/operations/survey.ts';
+import { needsWork, Workbench } from '../../src/operations/workbench.ts';
+import { MemorySource } from './memory-source.ts';
+
+export class SimHouse {
+  readonly dir = mkdtempSync(join(tmpdir(), 'wlt-sim-'));
+  readonly clock: SimulatedClock;
+  readonly world: SimWorld;
+  readonly source = new MemorySource();
+  house: House;
+  bench: Workbench;
+
+  constructor(seed = 1) {
+    this.clock = new SimulatedClock({ seed });
+    this.world = new SimWorld({ clock: this.clock, seed: String(seed) });
+    this.house = this.#open();
+    this.bench = new Workbench(this.house);
+  }
+
+  #open(): House {
+    return {
+      clock: this.clock,
+      files: new ProjectFolders(this.dir),
+      runtime: openSimRuntime(this.world),
+      store: openStore({ directory: this.dir }),
+      vault: null,
+      source: this.source,
+      settings: {
+        stateDir: this.dir,
+        settleMs: 1_000,
+        settleSamples: 2,
+        pruneLimit: 0.3,
+        concurrency: 4,
+        bundled: {},
+        owner: 'test',
+      },
+      redact: (text) => text,
+    };
+  }
+
+  crash(): void {
+    this.house.store.close();
+    this.house = this.#open();
+    this.bench = new Workbench(this.house);
+  }
+
+  async survey(): Promise<readonly Surveyed[]> {
+    const at = await this.bench.reader.read(await this.source.fetch());
+    return this.bench.survey(
+      [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()],
+      at,
+      await this.bench.look.fresh('all'),
+    );
+  }
+
+  /** One apply of everything that can be judged, with simulated time running along. */
+  async apply(): Promise<DeployOutcome | null> {
+    const judged = (await this.survey()).filter((one): one is Judged => one.kind === 'judged').filter(needsWork);
+    const [first] = judged;
+    if (!first) return null;
+    return this.run(
+      deploy({ ...this.bench, house: this.house, judged, layers: first.at.fleet.layers, trigger: 'test' }),
+    );
+  }
+
+  /** Lets simulated time pass until `work` ends. */
+  async run<T>(work: Promise<T>): Promise<T> {
+    let ended = false;
+    const end = (): void => {
+      ended = true;
+    };
+    work.then(end, end);
+    while (!ended) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (!ended) await this.clock.advance(50);
+    }
+    return work;
+  }
+
+  dispose(): void {
+    this.house.store.close();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
