@@ -403,6 +403,25 @@ describe.each([
       expect(Date.parse(started.get('a')!.startedAt)).toBeGreaterThanOrEqual(Date.parse(started.get('b')!.finishedAt));
     });
 
+    test('who asks to be started anew with its dependency is, when both are named', async () => {
+      const at = world.project();
+      const text = (value: string) =>
+        file({
+          a: service({ environment: { VALUE: value } }),
+          b: service({ depends_on: { a: { condition: 'service_started', restart: true } } }),
+        });
+      await up(at, text('1'));
+      const before = await one(at.project, 'b', 'all');
+      await up(at, text('2'), { services: ['a'] });
+      const unnamed = await one(at.project, 'b', 'all');
+      expect([unnamed.id, unnamed.detail?.startedAt]).toEqual([before.id, before.detail?.startedAt]);
+      await up(at, text('3'));
+      const named = await one(at.project, 'b', 'all');
+      expect(named.id).toBe(before.id);
+      expect(named.state).toBe('running');
+      expect(Date.parse(named.detail!.startedAt)).toBeGreaterThan(Date.parse(before.detail!.startedAt));
+    });
+
     test('a dependency that is not named is not waited for', async () => {
       const at = world.project();
       await up(at, file({ a: service({ depends_on: { b: { condition: 'service_healthy' } } }), b: service() }), {

@@ -268,6 +268,9 @@ function ensureService(
     if (!isObsolete(container)) continue;
     // Before anything is removed: without an image the old one stays.
     if (imageId === null) throw new Fault('IMAGE_MISSING', `No such image: ${image}`, { data: { image } });
+    for (const dependent of restartedWith(model, project.order, name)) {
+      for (const theirs of containersOf(engine, input.project, dependent)) engine.stop(theirs);
+    }
     engine.remove(container);
     create(numberOf(container));
     input.note?.(`Container ${container.name} Recreated`);
@@ -278,6 +281,11 @@ function ensureService(
     const container = create(next);
     input.note?.(`Container ${container.name} Created`);
   }
+}
+
+/** The chosen ones that ask to be started anew when `name` is made anew; of others Compose is told nothing. */
+function restartedWith(model: Loose, order: readonly string[], name: string): readonly string[] {
+  return order.filter((other) => model.services[other].depends_on?.[name]?.restart === true);
 }
 
 async function startService(engine: SimEngine, clock: Clock, project: Project, name: string): Promise<void> {

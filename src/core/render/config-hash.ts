@@ -282,9 +282,7 @@ function parentOfNamespace(value: RawValue): string | null {
 function volumesFrom(value: RawValue): { readonly kind: 'service' | 'container'; readonly name: string } | null {
   const parts = stringOf(value)?.split(':');
   if (parts?.[0] === undefined) return null;
-  return parts[0] === 'container'
-    ? { kind: 'container', name: parts[1] ?? '' }
-    : { kind: 'service', name: parts[0] };
+  return parts[0] === 'container' ? { kind: 'container', name: parts[1] ?? '' } : { kind: 'service', name: parts[0] };
 }
 
 function stringOf(value: RawValue): string | null {
