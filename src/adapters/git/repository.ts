@@ -1,7 +1,6 @@
 // The git side of the port Source: one bare mirror of one ref. The git client fetches, because it streams packs to disk
 // and checks them; isomorphic-git stands in for http(s) where there is no client. Whatever a fetch brings becomes the
 // tip only after it was looked at; a fetch that fails changes nothing.
-import { join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Listing } from '../../core/state/listing.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -91,8 +90,11 @@ class GitSource implements Source {
   readonly #commits = new Map<string, CommitFacts>();
   readonly #closing = new AbortController();
   #ready: Promise<Opened> | null = null;
+  /** A ref may name a tag: what it held, and the commit that came of it. */
+  #accepted: { readonly raw: string; readonly tip: string } | null = null;
   #listing: Promise<unknown> = Promise.resolve();
   #upkeep: Promise<unknown> = Promise.resolve();
+  #isTidying = false;
 
   constructor(options: SourceOptions, address: SourceAddress, ref: string) {
     this.spec = options.spec;
@@ -220,26 +222,37 @@ class GitSource implements Source {
 
   async #fetchOnce(signal: AbortSignal): Promise<string> {
     const opened = await this.#open();
-    const known = await this.#ownRef(FETCHED_REF);
     const tip = await this.#ownRef(TIP_REF);
-    if (known !== null && tip !== null && (await this.#isUnchanged(known))) return tip;
+    if (tip !== null && this.#address.kind === 'local' && this.#isAccepted(await this.#sourceRef(), tip)) return tip;
     const { fetchMs } = this.#limits;
     const stop = AbortSignal.any([signal, this.#closing.signal]);
     const fetched = opened.hasClient
-      ? await this.#fetchByClient(stop, known)
-      : await this.#fetchInProcess(AbortSignal.any([stop, deadline(this.spec.name, fetchMs)]), known);
-    if (fetched === known && tip !== null) return tip;
-    return this.#accept(fetched, tip);
+      ? await this.#fetchByClient(stop)
+      : await this.#fetchInProcess(AbortSignal.any([stop, deadline(this.spec.name, fetchMs)]));
+    if (tip !== null && this.#isAccepted(fetched, tip)) return tip;
+    const accepted = await this.#accept(fetched, tip);
+    this.#accepted = { raw: fetched, tip: accepted };
+    return accepted;
   }
 
-  /** For a repository on this machine the ref is read in process: a poll costs nothing. */
-  async #isUnchanged(known: string): Promise<boolean> {
-    if (this.#address.kind !== 'local') return false;
+  /**
+   * Is `raw`, what the source's ref holds, what became `tip`? It is judged by the tip and not by what was fetched last:
+   * a crash may come between the two.
+   */
+  #isAccepted(raw: string | null, tip: string): boolean {
+    return raw === tip || (raw !== null && raw === this.#accepted?.raw && tip === this.#accepted.tip);
+  }
+
+  /** For a repository on this machine the ref is read in process: a poll costs nothing. Null when git must be asked. */
+  async #sourceRef(): Promise<string | null> {
+    if (this.#address.kind !== 'local') return null;
     const repository = await findRepository(this.#address.path);
-    return repository !== null && (await readRef(repository, this.#ref)) === known;
+    const oid = repository === null ? null : await readRef(repository, this.#ref);
+    return oid === 'unknown' ? null : oid;
   }
 
-  async #fetchByClient(signal: AbortSignal, known: string | null): Promise<string> {
+  async #fetchByClient(signal: AbortSignal): Promise<string> {
+    const known = await this.#ownRef(FETCHED_REF);
     const tooLarge = new AbortController();
     const { fetchBytes } = this.#limits;
     const watch = await watchPacks(this.#mirror.dir, fetchBytes, () => tooLarge.abort(this.#tooLarge()));
@@ -255,7 +268,8 @@ class GitSource implements Source {
       await this.#mindPacks(watch);
       return fetched;
     } catch (error) {
-      await this.#mirror.clear();
+      // What tidies up beside us has half-written files too.
+      if (!this.#isTidying) await this.#mirror.clear();
       if (tooLarge.signal.aborted && !signal.aborted) throw this.#tooLarge();
       throw faultOfProcess(this.spec.name, error);
     } finally {
@@ -300,12 +314,14 @@ class GitSource implements Source {
       .split('\n')
       .flatMap((line) => /\trefs\/heads\/([\x21-\x7e]{1,100})$/.exec(line)?.[1] ?? [])
       .slice(0, 10);
-    const there = branches.length > 0 ? `it has ${branches.join(', ')}` : listed === null ? '' : 'it has no branches';
+    const there =
+      branches.length > 0 ? `it has ${branches.join(', ')}` : listed?.exitCode === 0 ? 'it has no branches' : '';
     const summary = `${this.spec.name}: the source has no ${this.#ref}${there === '' ? '' : `; ${there}`}`;
     return new Fault('GIT_REF_MISSING', summary, { data: { source: this.spec.name, ref: this.#ref, branches } });
   }
 
-  async #fetchInProcess(signal: AbortSignal, known: string | null): Promise<string> {
+  async #fetchInProcess(signal: AbortSignal): Promise<string> {
+    const known = await this.#ownRef(FETCHED_REF);
     if (this.#address.kind !== 'http') {
       throw new Fault(
         'GIT_UNREACHABLE',
@@ -363,18 +379,21 @@ class GitSource implements Source {
   async #mindPacks(watch: PackWatch): Promise<void> {
     if ((await watch.count()) <= MANY_PACKS) return;
     const { dir } = this.#mirror;
-    this.#upkeep = this.#upkeep.then(() =>
-      this.#programs
-        .run({
-          program: 'git',
-          args: [...mirrorArguments(dir), 'gc', '--quiet', '--prune=2.weeks.ago'],
-          cwd: dir,
-          env: gitEnvironment(dir),
-          deadlineMs: UPKEEP_MS,
-          signal: this.#closing.signal,
-        })
-        .catch(() => {}),
-    );
+    if (this.#isTidying) return;
+    this.#isTidying = true;
+    this.#upkeep = this.#programs
+      .run({
+        program: 'git',
+        args: [...mirrorArguments(dir), 'gc', '--quiet', '--prune=2.weeks.ago'],
+        cwd: dir,
+        env: gitEnvironment(dir),
+        deadlineMs: UPKEEP_MS,
+        signal: this.#closing.signal,
+      })
+      .catch(() => {})
+      .finally(() => {
+        this.#isTidying = false;
+      });
   }
 
   // --- reading
@@ -462,9 +481,4 @@ function deadline(source: string, ms: number): AbortSignal {
     );
   }, ms).unref();
   return controller.signal;
-}
-
-/** Where the mirror of a source lives. */
-export function mirrorDirOf(stateDir: string, source: string): string {
-  return join(stateDir, 'mirrors', source);
 }

@@ -334,8 +334,20 @@ describe('a fetch that fails leaves everything as it was', () => {
   test('a branch that points to something else than a commit is refused', async () => {
     const blob = repository.gitWith('x', 'hash-object', '-w', '--stdin');
     repository.git('tag', 'odd', blob);
-    const fault = await faultOf(openHere({ ref: 'refs/tags/odd', mirror: join(folder, 'o.git') }).fetch());
-    expect(fault.code).toBe('GIT_REFUSED');
+    repository.git('tag', 'odd-later', good);
+    for (const [ref, dir] of [
+      ['odd', 'o'],
+      ['odd-later', 'l'],
+    ]) {
+      const tagged = openHere({ ref: `refs/tags/${ref}`, mirror: join(folder, `${dir}.git`) });
+      if (ref === 'odd-later') {
+        expect(await tagged.fetch()).toBe(good);
+        repository.git('tag', '-f', 'odd-later', blob);
+      }
+      // Again and again: a refused tip must not become "nothing new".
+      for (let tries = 0; tries < 3; tries += 1) expect((await faultOf(tagged.fetch())).code).toBe('GIT_REFUSED');
+      expect(await tagged.tip()).toBe(ref === 'odd-later' ? good : null);
+    }
   });
 
   test.each([
@@ -785,6 +797,25 @@ describe('after a crash', () => {
     const again = openHere();
     expect(await again.tip()).toBeNull();
     expect(await again.fetch()).toBe(tip);
+  });
+
+  test('killed between the fetch and its acceptance: the next fetch accepts it', async () => {
+    repository.commit('one');
+    const source = openHere();
+    await source.fetch();
+    await source.close();
+    const tip = repository.commit('two');
+    execFileSync('git', [
+      `--git-dir=${mirror}`,
+      'fetch',
+      '-q',
+      repository.path,
+      '+refs/heads/main:refs/windlass/fetched',
+    ]);
+    const again = openHere();
+    expect(await again.tip()).not.toBe(tip);
+    expect(await again.fetch()).toBe(tip);
+    expect(await again.tip()).toBe(tip);
   });
 
   test('a mirror that was only half made is made whole', async () => {
