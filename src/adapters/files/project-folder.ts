@@ -91,7 +91,7 @@ export class ProjectFolders implements Files {
     if (stats === undefined || !hasMode(stats, known.mode)) return true;
     const facts = factsOf(stats);
     if (facts === known.facts || this.#unedited.get(path) === `${known.oid} ${facts}`) return false;
-    if (!(await hasContent(path, stats, known.oid))) return true;
+    if (!(await hasContent(path, stats, known.oid, known))) return true;
     if (this.#unedited.size >= MAX_REMEMBERED) this.#unedited.clear();
     this.#unedited.set(path, `${known.oid} ${facts}`);
     return false;
@@ -174,7 +174,7 @@ class Materialization {
     if (stats === null || !hasKind(stats, file.mode)) return false;
     const known = parseLine(this.#input.before[file.path] ?? '');
     const isUntouched = known.facts !== '' && known.facts === factsOf(stats);
-    const isSame = isUntouched ? known.oid === file.oid : await hasContent(folder.at(name), stats, file.oid);
+    const isSame = isUntouched ? known.oid === file.oid : await hasContent(folder.at(name), stats, file.oid, known);
     if (!isSame) return false;
     if (hasMode(stats, file.mode)) {
       this.#written[file.path] = formatLine(file, stats);
@@ -280,7 +280,7 @@ class Materialization {
     const known = parseLine(this.#input.before[path]!);
     const stats = await lookAt(folder, name);
     if (stats === null || !hasKind(stats, known.mode)) return;
-    const isOurs = known.facts === factsOf(stats) || (await hasContent(folder.at(name), stats, known.oid));
+    const isOurs = known.facts === factsOf(stats) || (await hasContent(folder.at(name), stats, known.oid, known));
     if (isOurs) await unlinkIfThere(folder.at(name));
   }
 

@@ -110,13 +110,18 @@ export function faultOfProcess(source: string, error: unknown): Fault {
   }
 }
 
-/** The lines that say what is wrong, without git's advice. */
+/** What git adds to every failure of a remote. */
+const PHRASES = /^(hint:|and the repository exists\.|Please make sure you have|fatal: Could not read from remote)/;
+const MAX_LINES = 6;
+const MAX_LENGTH = 600;
+
+/** The lines that say what is wrong: the last ones, without git's phrases unless there is nothing else. */
 function summarise(stderr: string): string {
   const lines = stderr
     .split('\n')
     .map((line) => line.replace(/[\x00-\x1f\x7f-\x9f]/g, ' ').trim())
-    .filter((line) => line !== '' && !line.startsWith('hint:'));
-  const telling = lines.filter((line) => /^(fatal|error|remote|ERROR|!)\b|^!|: Permission denied/.test(line));
-  const text = (telling.length > 0 ? telling : lines).slice(0, 4).join('; ');
-  return text.length > 600 ? `${text.slice(0, 600)}…` : text;
+    .filter((line) => line !== '');
+  const telling = lines.filter((line) => !PHRASES.test(line));
+  const text = (telling.length > 0 ? telling : lines).slice(-MAX_LINES).join('; ');
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
 }

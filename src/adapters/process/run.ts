@@ -64,7 +64,7 @@ export interface Run {
 
 type AnyRunInput = RunInput & { readonly encoding?: 'buffer' };
 
-/** Runs one program to its end. Throws ProcessError only. */
+/** Runs one program to its end. Throws ProcessError, or what `onLine` threw. */
 export const run: Run = async (input: AnyRunInput): Promise<never> => {
   const startedAt = performance.now();
   const stderr = new EndsKeeper(MAX_STDERR_LENGTH);
@@ -80,14 +80,24 @@ export const run: Run = async (input: AnyRunInput): Promise<never> => {
     ended = endGroup(child.pid, input.graceMs ?? DEFAULT_GRACE_MS);
   };
   const onAbort = (): void => end('cancelled');
+  // A mistake in a listener belongs to who called, not to the stream that it was called from: there it would end us all.
+  let mistake: { readonly error: unknown } | undefined;
+  const onLine = (stream: OutputStream, line: string): void => {
+    try {
+      input.onLine?.(stream, line);
+    } catch (error) {
+      mistake ??= { error };
+      end('cancelled');
+    }
+  };
   const deadline = setTimeout(() => end('deadline'), input.deadlineMs);
   input.signal?.addEventListener('abort', onAbort, { once: true });
 
   try {
-    const stdout = collectStdout(child.stdout, input, () => end('output'));
+    const stdout = collectStdout(child.stdout, input, onLine, () => end('output'));
     const stderrLines = new LineSplitter(redactor, (line) => {
       stderr.add(line);
-      input.onLine?.('stderr', line);
+      onLine('stderr', line);
     });
     child.stderr.on('data', (chunk: Uint8Array) => stderrLines.write(chunk));
     if (input.input !== undefined) child.stdin?.end(input.input);
@@ -98,6 +108,7 @@ export const run: Run = async (input: AnyRunInput): Promise<never> => {
     await ended;
     stderrLines.end();
     stdout.end();
+    if (mistake !== undefined) throw mistake.error;
     if (endedFor !== undefined) throw fail(endedFor, endedFor === 'cancelled' ? input.signal?.reason : undefined);
     return {
       exitCode: exit.exitCode,
@@ -254,7 +265,12 @@ interface Collector {
   value(): string | Uint8Array;
 }
 
-function collectStdout(stream: Readable, input: AnyRunInput, onTooMuch: () => void): Collector {
+function collectStdout(
+  stream: Readable,
+  input: AnyRunInput,
+  onLine: (stream: OutputStream, line: string) => void,
+  onTooMuch: () => void,
+): Collector {
   const keepAll = input.keepStdout !== 'ends';
   const maxBytes = input.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
   const chunks: Uint8Array[] = [];
@@ -265,7 +281,7 @@ function collectStdout(stream: Readable, input: AnyRunInput, onTooMuch: () => vo
       ? null
       : new LineSplitter(redactor, (line) => {
           if (!keepAll) ends.add(line);
-          input.onLine?.('stdout', line);
+          onLine('stdout', line);
         });
   stream.on('data', (chunk: Uint8Array) => {
     lines?.write(chunk);

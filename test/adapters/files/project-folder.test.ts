@@ -14,6 +14,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -163,6 +164,17 @@ describe('the folder holds what git holds', () => {
     utimesSync(at('a'), atime, mtime);
     await write({ a: 'good' }, before);
     expect(textOf('a')).toBe('good');
+  });
+
+  test('a file of endless size in place of ours is not read', async () => {
+    const before = await write({ a: 'good', b: 'good' });
+    for (const path of ['a', 'b']) truncateSync(at(path), 2 ** 40);
+    const startedAt = performance.now();
+    expect(await files.edited({ directory, written: before, mounted: [at('a')] })).toEqual([at('a')]);
+    await write({ a: 'good' }, { b: before['b']! });
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(textOf('a')).toBe('good');
+    rmSync(at('b'));
   });
 
   test('a change of the executable bit alone keeps the inode', async () => {

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { expect } from 'vitest';
+import { afterAll, afterEach, beforeEach, expect } from 'vitest';
 import { RealClock } from '../../../src/adapters/clock/real-clock.ts';
 import { DEFAULT_SOURCE_LIMITS, openSource, type SourceOptions } from '../../../src/adapters/git/repository.ts';
 import { Fault } from '../../../src/core/fault.ts';
@@ -24,9 +24,50 @@ const environment = {
   GIT_COMMITTER_DATE: '1700000001 +0100',
 };
 
-export function makeRoot(): { readonly root: string; remove(): void } {
+export interface Bench {
+  /** A fresh folder of this test. */
+  readonly folder: string;
+  readonly mirror: string;
+  /** An empty repository in `folder`. */
+  readonly repository: TestRepository;
+  /** Opens a source, by default of `repository` into `mirror`; it is closed after the test. */
+  openHere(more?: Parameters<typeof open>[2] & { url?: string; mirror?: string }): Source;
+}
+
+/** To be called once at the top of a test file: what it returns is new for every test. */
+export function makeBench(): Bench {
   const root = mkdtempSync(join(tmpdir(), 'windlass-git-'));
-  return { root, remove: () => rmSync(root, { recursive: true, force: true }) };
+  let count = 0;
+  let opened: Source[] = [];
+  let folder = '';
+  let repository: TestRepository;
+  beforeEach(() => {
+    count += 1;
+    folder = join(root, `case-${count}`);
+    repository = new TestRepository(join(folder, 'fleet'));
+  });
+  afterEach(async () => {
+    const sources = opened;
+    opened = [];
+    await Promise.all(sources.map((source) => source.close()));
+  });
+  afterAll(() => rmSync(root, { recursive: true, force: true }));
+  return {
+    get folder() {
+      return folder;
+    },
+    get mirror() {
+      return join(folder, 'mirrors', 'fleet.git');
+    },
+    get repository() {
+      return repository;
+    },
+    openHere: ({ url = repository.path, mirror = join(folder, 'mirrors', 'fleet.git'), ...rest } = {}) => {
+      const source = open(mirror, url, rest);
+      opened.push(source);
+      return source;
+    },
+  };
 }
 
 export class TestRepository {

@@ -1,54 +1,24 @@
-import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { CatFileReader } from '../../../src/adapters/git/cat-file-reader.ts';
 import { InProcessReader } from '../../../src/adapters/git/in-process-reader.ts';
 import { refPaths } from '../../../src/adapters/git/ref-files.ts';
 import { DEFAULT_SOURCE_LIMITS } from '../../../src/adapters/git/repository.ts';
-import { redactor } from '../../../src/adapters/process/redact.ts';
 import { type Programs, type RunInput, run, spawnStream } from '../../../src/adapters/process/run.ts';
 import type { Source } from '../../../src/ports/source.ts';
-import { commitBytes, faultOf, type GitServer, makeRoot, open, serve, TestRepository, treeBytes } from './fixture.ts';
+import { commitBytes, faultOf, makeBench, TestRepository, treeBytes } from './fixture.ts';
 
-const { root, remove } = makeRoot();
-afterAll(remove);
-
+const bench = makeBench();
+const { openHere } = bench;
 let folder = '';
 let mirror = '';
 let repository: TestRepository;
-let opened: Source[] = [];
-let count = 0;
-
 beforeEach(() => {
-  count += 1;
-  folder = join(root, `case-${count}`);
-  mirror = join(folder, 'mirrors', 'fleet.git');
-  repository = new TestRepository(join(folder, 'fleet'));
+  ({ folder, mirror, repository } = bench);
 });
-afterEach(async () => {
-  for (const source of opened) await source.close();
-  opened = [];
-});
-
-function openHere(more: Parameters<typeof open>[2] & { url?: string; mirror?: string } = {}): Source {
-  const { url = repository.path, mirror: dir = mirror, ...rest } = more;
-  const source = open(dir, url, rest);
-  opened.push(source);
-  return source;
-}
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8');
 const pathsOf = async (source: Source, commit: string): Promise<readonly string[]> =>
@@ -576,254 +546,6 @@ describe('both ways of reading give the same answers', () => {
     const reads = Promise.all(Array.from({ length: 20 }, () => source.blob(oid, 10)));
     expect((await reads).map(textOf).join('')).toBe('1'.repeat(20));
     expect(pids.length).toBe(2);
-  });
-});
-
-describe('over http', () => {
-  let server: GitServer;
-  beforeEach(async () => {
-    server = await serve(folder);
-  });
-  afterEach(() => server.close());
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s": fetches, sees changes, and knows when there are none',
-    async (client) => {
-      const first = repository.commit('one', { a: '1' });
-      const source = openHere({ url: `${server.url}/fleet`, client });
-      expect(await source.fetch()).toBe(first);
-      expect(await source.fetch()).toBe(first);
-      repository.commit('two', { a: '2' });
-      const third = repository.commit('three', { b: '3' });
-      expect(await source.fetch()).toBe(third);
-      expect(await pathsOf(source, third)).toEqual(['a', 'b']);
-      expect(await source.descends(third, first)).toBe(true);
-      repository.git('branch', '-m', 'main', 'trunk');
-      expect((await faultOf(source.fetch())).code).toBe('GIT_REF_MISSING');
-      expect(
-        (await faultOf(openHere({ url: `${server.url}/gone`, client, mirror: join(folder, 'g.git') }).fetch())).code,
-      ).toBe('GIT_UNREACHABLE');
-      expect(await source.tip()).toBe(third);
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'L26: with the client "%s" a token opens the door and shows nowhere',
-    async (client) => {
-      const token = `tok-${randomBytes(12).toString('hex')}`;
-      const header = `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`;
-      server.options = { authorization: header };
-      const tip = repository.commit('one');
-      const url = `${server.url}/fleet`;
-      const { programs, runs } = watched();
-      const source = openHere({ url, client, programs, credentials: async () => ({ password: token }) });
-      expect(await source.fetch()).toBe(tip);
-      expect(server.requests.every(({ authorization }) => authorization === header)).toBe(true);
-      expect(JSON.stringify(runs.map(({ args }) => args))).not.toContain(token);
-      const kept = spawnSync('grep', ['-rlaF', '-e', token, '-e', header, mirror], { encoding: 'utf8' }).stdout;
-      expect(kept).toBe('');
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s" a wrong token is told apart, without being shown',
-    async (client) => {
-      server.options = { authorization: 'Basic other' };
-      repository.commit('one');
-      const token = `tok-${randomBytes(12).toString('hex')}`;
-      for (const credentials of [{}, { password: token }]) {
-        const fault = await faultOf(
-          openHere({ url: `${server.url}/fleet`, client, credentials: async () => credentials }).fetch(),
-        );
-        expect(fault.code).toBe('GIT_AUTH');
-        expect(JSON.stringify([fault.message, fault.data, String(fault.cause)])).not.toContain(token);
-      }
-      expect(redactor.redact(token)).toBe('[redacted]');
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s" a token does not follow to another host',
-    async (client) => {
-      repository.commit('one');
-      const other = await serve(folder);
-      server.options = { redirectTo: other.url };
-      const source = openHere({
-        url: `${server.url}/fleet`,
-        client,
-        credentials: async () => ({ password: 'a-secret-token' }),
-      });
-      const fault = await faultOf(source.fetch());
-      expect(fault.code).toBe('GIT_REFUSED');
-      expect(other.requests).toEqual([]);
-      await other.close();
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s" a source that does not answer is given up',
-    async (client) => {
-      repository.commit('one');
-      server.options = { hold: new Promise(() => {}) };
-      const limits = { ...DEFAULT_SOURCE_LIMITS, fetchMs: 400 };
-      const fault = await faultOf(openHere({ url: `${server.url}/fleet`, client, limits }).fetch());
-      expect([fault.code, fault.message]).toEqual(['GIT_UNREACHABLE', expect.stringContaining('did not answer')]);
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s" a fetch that is called off ends',
-    async (client) => {
-      repository.commit('one');
-      server.options = { hold: new Promise(() => {}) };
-      const controller = new AbortController();
-      const source = openHere({ url: `${server.url}/fleet`, client });
-      setTimeout(() => controller.abort(new Error('enough')), 200);
-      expect((await faultOf(source.fetch(controller.signal))).code).toBe('CANCELLED');
-      const startedAt = performance.now();
-      await source.close();
-      expect(performance.now() - startedAt).toBeLessThan(4_000);
-    },
-  );
-
-  test.each([['look' as const], ['none' as const]])(
-    'with the client "%s" more bytes than may come in are refused',
-    async (client) => {
-      repository.commit('one', { big: randomBytes(2_000_000) });
-      const limits = { ...DEFAULT_SOURCE_LIMITS, fetchBytes: 500_000 };
-      const source = openHere({ url: `${server.url}/fleet`, client, limits });
-      expect((await faultOf(source.fetch())).code).toBe('GIT_TOO_LARGE');
-      expect(await source.tip()).toBeNull();
-    },
-  );
-
-  test('a host that is not there is unreachable', async () => {
-    await server.close();
-    const fault = await faultOf(openHere({ url: `${server.url}/fleet` }).fetch());
-    expect(fault.code).toBe('GIT_UNREACHABLE');
-  });
-});
-
-describe('after a crash', () => {
-  const script = (url: string): string => `
-    import { openSource } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/git/repository.ts'))};
-    import { RealClock } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/clock/real-clock.ts'))};
-    const source = openSource({ spec: { name: 'fleet', url: ${JSON.stringify(url)}, ref: 'main' }, mirrorDir: ${JSON.stringify(mirror)}, clock: new RealClock() });
-    console.log(await source.tip());
-    await source.fetch();
-    console.log('fetched');
-    setInterval(() => {}, 1000);
-  `;
-  const start = (url: string): ChildProcess =>
-    spawn(process.execPath, ['--input-type=module', '-e', script(url)], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const said = async (child: ChildProcess): Promise<void> => {
-    await new Promise((resolve) => child.stdout!.once('data', resolve));
-  };
-  const killed = async (child: ChildProcess): Promise<void> => {
-    const gone = new Promise((resolve) => child.once('exit', resolve));
-    child.kill('SIGKILL');
-    await gone;
-  };
-
-  test('killed in the middle of a fetch: the next process ends what is left of it, and fetches', async () => {
-    const first = repository.commit('one', { a: '1' });
-    const server = await serve(folder);
-    try {
-      const before = openHere({ url: `${server.url}/fleet` });
-      await before.fetch();
-      await before.close();
-      let release = (): void => {};
-      server.options = {
-        hold: new Promise((resolve) => {
-          release = resolve;
-        }),
-      };
-      const child = start(`${server.url}/fleet`);
-      await said(child);
-      const waiting = server.requests.length;
-      for (let tries = 0; server.requests.length === waiting && tries < 300; tries += 1) {
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
-      await killed(child);
-      const [note] = readdirSync(join(mirror, 'windlass-owners')).map(
-        (name) => JSON.parse(readFileSync(join(mirror, 'windlass-owners', name), 'utf8')) as { child: { pid: number } },
-      );
-      expect(() => process.kill(note!.child.pid, 0)).not.toThrow();
-      for (const left of [
-        'refs/windlass/fetched.lock',
-        'packed-refs.lock',
-        'objects/pack/tmp_pack_AbCdEf',
-        'objects/pack/pack-1.keep',
-      ]) {
-        writeFileSync(join(mirror, left), '');
-      }
-      const second = repository.commit('two', { a: '2' });
-      const source = openHere({ url: `${server.url}/fleet` });
-      expect(await source.tip()).toBe(first);
-      release();
-      expect(await source.fetch()).toBe(second);
-      expect(readdirSync(join(mirror, 'objects/pack')).filter((name) => /tmp_|keep/.test(name))).toEqual([]);
-      for (let tries = 0; existsSync(`/proc/${note!.child.pid}`) && tries < 100; tries += 1) {
-        await new Promise((resolve) => setTimeout(resolve, 10));
-        if (readFileSync(`/proc/${note!.child.pid}/stat`, 'latin1').includes(') Z ')) break;
-      }
-    } finally {
-      await server.close();
-    }
-  });
-
-  test('locks of a living process are left alone', async () => {
-    repository.commit('one');
-    const child = start(repository.path);
-    await said(child);
-    await said(child);
-    const lock = join(mirror, 'packed-refs.lock');
-    writeFileSync(lock, '');
-    const source = openHere();
-    await source.tip();
-    expect(existsSync(lock)).toBe(true);
-    await source.close();
-    await killed(child);
-    await openHere().tip();
-    expect(existsSync(lock)).toBe(false);
-  });
-
-  test('an empty ref, as power loss leaves it, heals by itself', async () => {
-    const tip = repository.commit('one');
-    const source = openHere();
-    await source.fetch();
-    await source.close();
-    for (const ref of ['tip', 'fetched']) writeFileSync(join(mirror, 'refs/windlass', ref), '');
-    const again = openHere();
-    expect(await again.tip()).toBeNull();
-    expect(await again.fetch()).toBe(tip);
-  });
-
-  test('killed between the fetch and its acceptance: the next fetch accepts it', async () => {
-    repository.commit('one');
-    const source = openHere();
-    await source.fetch();
-    await source.close();
-    const tip = repository.commit('two');
-    execFileSync('git', [
-      `--git-dir=${mirror}`,
-      'fetch',
-      '-q',
-      repository.path,
-      '+refs/heads/main:refs/windlass/fetched',
-    ]);
-    const again = openHere();
-    expect(await again.tip()).not.toBe(tip);
-    expect(await again.fetch()).toBe(tip);
-    expect(await again.tip()).toBe(tip);
-  });
-
-  test('a mirror that was only half made is made whole', async () => {
-    const tip = repository.commit('one');
-    mkdirSync(join(mirror, 'objects'), { recursive: true });
-    writeFileSync(join(mirror, 'HEAD'), '');
-    expect(await openHere().fetch()).toBe(tip);
-    expect(statSync(mirror).mode & 0o777).toBe(0o755);
   });
 });
 

@@ -143,6 +143,17 @@ describe('what it prints', () => {
     expect(lines.sort()).toEqual(['stderr c', 'stdout a', 'stdout b']);
   });
 
+  test('a mistake in a listener ends the program and comes out where it was called', async () => {
+    const running = run(
+      script('echo one; sleep 60', {
+        onLine: () => {
+          throw new Error('a mistake');
+        },
+      }),
+    );
+    await expect(running).rejects.toThrow('a mistake');
+  });
+
   test('endless standard error keeps its head and tail', async () => {
     const { stderr } = await run(script('i=0; while [ $i -lt 30000 ]; do echo "line $i"; i=$((i+1)); done >&2'));
     expect(stderr.startsWith('line 0\n')).toBe(true);
