@@ -149,14 +149,12 @@ class Materialization {
   async #stageFolder(path: string, files: readonly FileToWrite[], staged: Staged[]): Promise<void> {
     const folder = (await OpenFolder.below(this.#input.directory, path, true))!;
     try {
-      // All wait for the one cleaning: it could not tell a copy of this run from one that a crash left.
-      let cleaning: Promise<void> | undefined;
+      // Before anything is staged: a copy of this run looks like one that a crash left.
+      await removeStaged(folder);
       await eachOf(files, async (file) => {
         this.#input.signal?.throwIfAborted();
         const name = nameOf(file.path);
         if (await this.#isKept(folder, name, file)) return;
-        cleaning ??= removeStaged(folder);
-        await cleaning;
         const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}` };
         const bytes = await this.#input.read(file.oid);
         staged.push(entry);

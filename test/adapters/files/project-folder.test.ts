@@ -481,6 +481,35 @@ test.runIf(process.getuid?.() === 0)(
   },
 );
 
+test('killed at any file, the next write makes the folder what it should be', async () => {
+  const script = `
+    import { ProjectFolders } from ${JSON.stringify(join(import.meta.dirname, '../../../src/adapters/files/project-folder.ts'))};
+    const [state, directory, before, files, contents, killAt] = JSON.parse(process.argv[1]);
+    let reads = 0;
+    const read = async (oid) => {
+      reads += 1;
+      if (reads === killAt) process.kill(process.pid, 'SIGKILL');
+      return Buffer.from(contents[oid]);
+    };
+    await new ProjectFolders(state).materialize({ directory, files, before, read });
+  `;
+  const old: Wanted = { a: '1', 'sub/b': ['1', '100644', true], 'sub/c': '1', 'gone/d': '1' };
+  const wanted: Wanted = { a: '2', 'sub/b': ['2', '100644', true], 'sub/c': ['../a', '120000'], 'new/e': '2' };
+  const contents = Object.fromEntries(filesOf(wanted).map(({ oid }) => [oid, objects.get(oid)!.toString()]));
+  // Four are staged; the fifth reading is that of the file that is written in place, after others were put there.
+  for (let killAt = 1; killAt <= 5; killAt += 1) {
+    rmSync(directory, { recursive: true, force: true });
+    const before = await write(old);
+    const argument = JSON.stringify([state, directory, before, filesOf(wanted), contents, killAt]);
+    const { signal } = spawnSync(process.execPath, ['--input-type=module', '-e', script, argument]);
+    expect(signal).toBe('SIGKILL');
+    const written = await write(wanted, before);
+    expect(Object.keys(written).sort()).toEqual(Object.keys(wanted).sort());
+    expect(everything()).toEqual(['a', 'new', 'new/e', 'sub', 'sub/b', 'sub/c']);
+    expect(['a', 'sub/b', 'sub/c', 'new/e'].map(textOf)).toEqual(['2', '2', '2', '2']);
+  }
+});
+
 describe('a mounted file is edited', () => {
   test('when its content, its kind or its executable bit changed, or it is gone', async () => {
     const written = await write({ a: '1', b: '1', c: '1', d: '1', 'sub/e': '1', 'sub/f': '1', g: '1' });
