@@ -20,6 +20,7 @@ import {
 } from './context.ts';
 import { disown, mergeOwners } from './owner.ts';
 import { renderTemplate } from './template.ts';
+import { findTokens } from './token.ts';
 
 export type { SecretRef } from './context.ts';
 
@@ -34,7 +35,7 @@ export interface Rendered {
   readonly text: string;
   /** By volume key of the Compose file. */
   readonly owners: readonly VolumeOwner[];
-  /** All refs whose tokens may stand in `text`. */
+  /** The refs whose tokens stand in `text`. */
   readonly secrets: readonly SecretRef[];
   /** `x-windlass` of the services. */
   readonly extensions: Readonly<Record<string, Extension>>;
@@ -173,11 +174,12 @@ export function render({ stack, fleet }: RenderInput): Rendered {
     if (service.scale !== undefined) service.scale = count;
   }
   const { name: _project, ...rest } = project;
-  const closed = closeTexts({ ...rest, services: done }, stack, closing);
+  const text = stringifyDocument(closeTexts({ ...rest, services: done }, stack, closing));
+  const used = new Set(findTokens(text));
   return {
-    text: stringifyDocument(closed),
+    text,
     owners: merged.owners,
-    secrets: [...closing.secrets.values()],
+    secrets: [...closing.secrets.values()].filter((secret) => used.has(secret.ref)),
     extensions,
     diagnostics: sorted(found.all),
   };

@@ -86,48 +86,53 @@ interface Schema {
   readonly anyOf?: readonly Schema[];
 }
 
-/** Errors of a choice (anyOf), folded into those of the branch that was meant, or into one that names the choice. */
-function fold(errors: readonly ErrorObject[]): ErrorObject[] {
-  const choices = errors.filter((error) => error.keyword === 'anyOf');
-  // The outermost first; ajv lists the inner ones before.
-  let left = [...errors];
-  for (const choice of choices.reverse()) {
-    if (!left.includes(choice)) continue;
-    const branches = new Map<string, ErrorObject[]>();
-    // A branch reached through $ref starts with the definition's own path; both spellings end with the branch's number.
-    const own = left.filter(
-      (error) =>
-        error !== choice &&
-        error.instancePath.startsWith(choice.instancePath) &&
-        (error.instancePath === choice.instancePath || error.instancePath[choice.instancePath.length] === '/') &&
-        error.schemaPath.startsWith(`${choice.schemaPath}/`),
-    );
-    for (const error of own) {
-      const branch = error.schemaPath.slice(choice.schemaPath.length + 1).split('/')[0] ?? '';
-      branches.set(branch, [...(branches.get(branch) ?? []), error]);
+/** Keywords by which a branch of a choice shows that it was not meant. */
+const MISFIT: ReadonlySet<string> = new Set(['type', 'required', 'const', 'enum', 'pattern']);
+
+/** Errors of each choice (anyOf), folded into those of the branch that was meant, or into one that names the choice. Ajv tells a
+ * choice behind all that lies in it, so the inner ones are folded first. */
+function fold(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+  // `via` is where in the schema an error was met; of a folded choice, where the choice stands.
+  let left: { readonly error: ErrorObject; readonly via: string }[] = [];
+  for (const error of errors) {
+    if (error.keyword !== 'anyOf') {
+      left.push({ error, via: error.schemaPath });
+      continue;
     }
-    // Inner choices behind a $ref have a schema path of their own, but lie deeper in the same instance.
-    const inner = left.filter(
-      (error) =>
-        error !== choice &&
-        !own.includes(error) &&
-        error.instancePath.startsWith(`${choice.instancePath}/`) &&
-        errors.indexOf(error) < errors.indexOf(choice),
-    );
-    const meant = [...branches.values()].filter((branch) =>
-      branch.every(
-        (error) =>
-          error.instancePath !== choice.instancePath ||
-          !['type', 'required', 'const', 'enum', 'pattern'].includes(error.keyword),
-      ),
-    );
-    left = left.filter(
-      (error) => error !== choice && !own.includes(error) && (meant.length > 0 || !inner.includes(error)),
-    );
-    if (meant.length === 0) left.push(choice);
-    else left.push(...(meant.sort((a, b) => a.length - b.length)[0] ?? []));
+    const { instancePath, schemaPath } = error;
+    const branches = new Map<string, typeof left>();
+    const behindRef: typeof left = [];
+    const others: typeof left = [];
+    for (const one of left) {
+      const isHere = one.error.instancePath === instancePath;
+      const isBelow = isHere || one.error.instancePath.startsWith(`${instancePath}/`);
+      if (isBelow && one.via.startsWith(`${schemaPath}/`)) {
+        const branch = one.via.slice(schemaPath.length + 1).split('/')[0] ?? '';
+        branches.set(branch, [...(branches.get(branch) ?? []), one]);
+      } else if (isBelow && !isHere) behindRef.push(one);
+      else others.push(one);
+    }
+    const meant = [...branches.values()]
+      .filter((branch) =>
+        branch.every((one) => one.error.instancePath !== instancePath || !MISFIT.has(one.error.keyword)),
+      )
+      .sort((a, b) => a.length - b.length)[0];
+    // What lies behind a $ref in one of the branches has no branch of its own: it counts unless none was meant.
+    const kept = meant ?? (behindRef.length > 0 && fits(error) ? [] : [{ error, via: schemaPath }]);
+    left = [
+      ...others,
+      ...kept.map((one) => ({ ...one, via: schemaPath })),
+      ...(kept[0]?.error === error ? [] : behindRef),
+    ];
   }
-  return left;
+  return left.map((one) => one.error);
+}
+
+/** Whether a choice of actions failed only in what lies inside the action: it has exactly one verb. */
+function fits(choice: ErrorObject): boolean {
+  const { data } = choice;
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return false;
+  return Object.keys(data).filter((key) => (ACTIONS as readonly string[]).includes(key)).length === 1;
 }
 
 function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
@@ -149,6 +154,13 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
     case 'additionalProperties': {
       const key = String(error.params.additionalProperty);
       const known = Object.keys(schema.properties ?? {});
+      if ((ACTIONS as readonly string[]).includes(key) && known.includes('on_failure'))
+        return make(
+          `several actions in one item: \`${key}\` beside \`${ACTIONS.find((verb) => known.includes(verb))}\``,
+          'expected one action in each item of the list',
+          parsed.place([...path, key], 'key'),
+          'write each as an item of its own',
+        );
       return make(
         `unknown key \`${key}\`${at}`,
         `expected one of ${listed(known)}`,
@@ -229,14 +241,6 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
         );
       if (isAction && typeof error.data === 'object' && error.data !== null && !Array.isArray(error.data)) {
         const keys = Object.keys(error.data);
-        const verbs = keys.filter((key) => (ACTIONS as readonly string[]).includes(key));
-        if (verbs.length > 1)
-          return make(
-            `several actions in one: ${verbs.join(', ')}`,
-            'expected one action in each item of the list',
-            parsed.place([...path, verbs[1] ?? ''], 'key'),
-            'write each as an item of its own',
-          );
         const known = new Set(branches.flatMap((branch) => Object.keys(branch.properties ?? {})));
         const unknown = keys.find((key) => !known.has(key));
         if (unknown !== undefined)

@@ -94,6 +94,8 @@ class Reader {
         `more than ${this.#most} values after aliases are followed`,
       );
     if (node === null || node === undefined) return null;
+    // Compose's word for "as if it were not there".
+    if (node.tag === '!reset') return null;
     if (isScalar(node)) return node.value ?? null;
     if (++this.#depth > MAX_DEPTH)
       throw new Refused(node, 'YAML_TOO_DEEP', 'the document is nested too deeply', `more than ${MAX_DEPTH} levels`);
@@ -268,7 +270,16 @@ function parse(file: string, text: string, most: number): { parsed: Parsed[]; di
         wrong.message.split('\n')[0] ?? wrong.message,
         'expected valid YAML',
       );
-    if (doc.errors.length > 0) continue;
+    // Compose knows tags of its own; our documents have none.
+    const tag = most === 1 ? doc.warnings.find((warning) => warning.code === 'TAG_RESOLVE_FAILED') : undefined;
+    if (tag)
+      error(
+        'YAML_INVALID',
+        placeOf(tag.pos[0]),
+        'a tag that means nothing here',
+        'expected plain values without `!` tags',
+      );
+    if (doc.errors.length > 0 || tag) continue;
     const reader = new Reader(doc, most === 1 ? MAX_OWN_VALUES : MAX_VALUES);
     try {
       const value = reader.read(doc.contents as Item);

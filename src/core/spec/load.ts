@@ -76,10 +76,11 @@ class Loader {
     const isFrozen = !(yield* this.#readFleet());
     const found: Found[] = [];
     yield* together([...this.#appReadings(), ...this.#stackReadings(found)]);
+    const declared = this.#withoutIncluded(found);
     for (const one of this.#apps.values())
       if (!this.#usedApps.has(one.name))
         this.#diagnostics.push(...one.diagnostics.map((wrong): Diagnostic => ({ ...wrong, severity: 'warning' })));
-    const fleet = this.#assemble(this.#withoutIncluded(found), isFrozen);
+    const fleet = this.#assemble(declared, isFrozen);
     this.#forget();
     return fleet;
   }
