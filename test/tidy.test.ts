@@ -19,6 +19,7 @@ const MAY: Record<string, readonly string[]> = {
   controller: ['core', 'ports', 'operations', 'controller', 'engine/observer.ts'],
   surface: ['core', 'ports', 'operations', 'controller', 'engine'],
   cli: ['core', 'surface', 'cli', 'engine/observer.ts', 'engine/observers', 'engine/pipeline.ts', 'engine/digest.ts'],
+  settings: ['core', 'cli/command.ts', 'wire'],
   wire: ['*'],
   main: ['*'],
 };

@@ -38,6 +38,8 @@ export const FLEET = '@fleet';
 /** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
 const IN_FLIGHT = 64;
 const NUDGE_POLL_MS = 200;
+/** The sign of life that other processes see; a controller that was killed is gone for them soon after. */
+const BEAT_MS = 5_000;
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -94,7 +96,11 @@ export class Controller {
       }),
       this.#watchNudges(signal),
     );
-    store.putValue('controller', { owner: this.#house.settings.owner, sinceMs: clock.nowMs() });
+    const sinceMs = clock.nowMs();
+    const beat = (): void =>
+      store.putValue('controller', { owner: this.#house.settings.owner, sinceMs, beatMs: clock.nowMs() });
+    beat();
+    this.#loops.push(poll(clock, BEAT_MS, signal, async () => beat()));
     await this.refresh('start');
   }
 

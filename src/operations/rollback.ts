@@ -1,6 +1,7 @@
 // Rollback: go back to the last deployed revision's render and remember which desired state was refused, so that the loop does not try
 // it again until it changes.
-import type { Fault } from '../core/fault.ts';
+import { Fault } from '../core/fault.ts';
+import type { FleetAt } from './fleet-at.ts';
 import type { Judged } from './survey.ts';
 import { type Refused, refusedKey, type Workbench } from './workbench.ts';
 
@@ -26,4 +27,42 @@ export async function rollBack(bench: Workbench, judged: Judged, fault: Fault): 
     revision: judged.at.revision.commit,
   });
   return true;
+}
+
+/** A person goes back: the present desired state is refused until it changes, and the stack is judged at `to` (default: what was deployed
+ * before). Throws NOT_FOUND when there is nothing to go back to. */
+export async function manualRollback(
+  bench: Workbench,
+  stack: string,
+  at: FleetAt,
+  to: string | undefined,
+): Promise<{ readonly from: string; readonly to: string }> {
+  const { store, source, clock } = bench.house;
+  const spec = at.fleet.stacks.get(stack);
+  if (!spec) throw new Fault('NOT_FOUND', `there is no readable stack ${stack} in the fleet`);
+  const previous = store.value(`previous/${stack}`) as { revision: string } | undefined;
+  const target = to ?? previous?.revision;
+  if (target === undefined)
+    throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
+  const commit = (await source.commit(target)).id;
+  const instead = await bench.reader.read(commit);
+  if (!instead.fleet.stacks.has(stack))
+    throw new Fault('NOT_FOUND', `commit ${commit.slice(0, 12)} holds no readable stack ${stack}`);
+  const { desired } = await bench.resolver.resolve(spec, at);
+  await source.pin(`stack-${stack}-instead`, commit);
+  store.putValue(refusedKey(stack), {
+    digest: desired.digest,
+    revision: at.revision.commit,
+    instead: commit,
+    reason: 'rolled back by a person',
+  } satisfies Refused);
+  store.appendEvent({
+    atMs: clock.nowMs(),
+    stack,
+    level: 'warning',
+    reason: 'RolledBack',
+    message: `a person went back to ${commit.slice(0, 7)}`,
+    revision: at.revision.commit,
+  });
+  return { from: at.revision.commit, to: commit };
 }

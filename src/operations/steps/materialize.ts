@@ -19,7 +19,7 @@ function filesOf(judged: Judged, treeDir: string): readonly FileToWrite[] {
 
 /** A file that was only intended before a crash ends in `?` and is written again. */
 const isWritten = (line: string | undefined, entry: { readonly mode: string; readonly oid: string }): boolean =>
-  line?.startsWith(`${entry.mode} ${entry.oid}`) && !line.endsWith('?');
+  line?.startsWith(`${entry.mode} ${entry.oid}`) === true && !line.endsWith('?');
 
 export function materialize(run: DeployRun): Step<DeployTarget> {
   const { files, store, settings, source } = run.house;

@@ -1,0 +1,67 @@
+// Command: one record a verb. The flags are declared once; help, completion and parsing come from them.
+import { parseDuration } from '../core/spec/duration.ts';
+import type { Surface } from '../surface.ts';
+import type { Io } from './io.ts';
+
+export interface Flag {
+  readonly type: 'string' | 'boolean';
+  readonly short?: string;
+  readonly value?: string;
+  readonly help: string;
+  readonly multiple?: boolean;
+}
+
+export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
+
+export interface CommandContext {
+  readonly io: Io;
+  readonly flags: Flags;
+  readonly args: readonly string[];
+  /** Json wanted with `-o json`. */
+  readonly json: boolean;
+  /** Opens the state directory and the source; made once, closed at the end. */
+  surface(): Promise<Surface>;
+  /** First signal: finish what runs. */
+  readonly stop: AbortSignal;
+  /** Second signal: leave at once. */
+  readonly now: AbortSignal;
+}
+
+export interface Command {
+  readonly words: readonly string[];
+  readonly summary: string;
+  /** After the words, for example `STACK [SERVICE]`. */
+  readonly usage: string;
+  readonly example: string;
+  readonly flags?: Readonly<Record<string, Flag>>;
+  /** Least and most positional arguments. */
+  readonly arity: readonly [number, number];
+  /** Exit code. Throws Faults and UsageError. */
+  run(context: CommandContext): Promise<number>;
+}
+
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** `10s`, `5m`, `1h30m` or plain seconds → milliseconds. */
+export function durationFlag(flags: Flags, name: string, fallbackMs: number): number {
+  const text = flags[name];
+  if (typeof text !== 'string') return fallbackMs;
+  if (/^\d+$/.test(text)) return Number(text) * 1_000;
+  const ms = parseDuration(text);
+  if (ms === null) throw new UsageError(`--${name} takes a duration such as 10s, 5m or 1h30m, not ${text}`);
+  return ms;
+}
+
+export function textFlag(flags: Flags, name: string): string | undefined {
+  const value = flags[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function countFlag(flags: Flags, name: string, fallback: number): number {
+  const text = textFlag(flags, name);
+  if (text === undefined) return fallback;
+  if (!/^\d{1,6}$/.test(text)) throw new UsageError(`--${name} takes a whole number, not ${text}`);
+  return Number(text);
+}

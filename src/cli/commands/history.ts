@@ -1,0 +1,36 @@
+// `windlass history`: the runs of a stack, newest first.
+import { formatAge } from '../../core/status/format-condition.ts';
+import { type Command, countFlag } from '../command.ts';
+import { formatTable } from '../views/table.ts';
+
+export const command: Command = {
+  words: ['history'],
+  summary: 'list what was done to a stack (or all), newest first',
+  usage: '[STACK]',
+  example: 'windlass history shop --limit 5',
+  arity: [0, 1],
+  flags: { limit: { type: 'string', value: '20', help: 'how many rows' } },
+  async run({ io, json, flags, args, surface }) {
+    const desk = await surface();
+    const runs = desk.history(args[0], countFlag(flags, 'limit', 20));
+    if (json) io.json(runs);
+    else
+      io.data(
+        formatTable(
+          ['WHEN', 'STACK', 'OPERATION', 'REVISION', 'OUTCOME', 'TOOK', 'TRIGGER', 'CHANGES'],
+          runs.map((run) => [
+            new Date(run.startedAtMs).toISOString().slice(0, 19),
+            run.stack,
+            run.operation,
+            run.revision.slice(0, 7),
+            run.outcome,
+            run.endedAtMs > 0 ? formatAge(run.endedAtMs - run.startedAtMs) : '-',
+            run.trigger,
+            run.message || `${run.changes.length}`,
+          ]),
+          io.width,
+        ),
+      );
+    return 0;
+  },
+};

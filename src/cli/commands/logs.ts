@@ -1,0 +1,21 @@
+// `windlass logs`: the log lines of a stack's containers, redacted.
+import { type Command, countFlag } from '../command.ts';
+
+export const command: Command = {
+  words: ['logs'],
+  summary: 'print the log of a stack, or of one of its services',
+  usage: 'STACK [SERVICE]',
+  example: 'windlass logs shop web --tail 100',
+  arity: [1, 2],
+  flags: {
+    tail: { type: 'string', value: '50', help: 'how many lines of each container' },
+    follow: { type: 'boolean', short: 'f', help: 'go on with new lines' },
+  },
+  async run({ io, flags, args, surface, stop }) {
+    const options = { tail: countFlag(flags, 'tail', 50), follow: flags['follow'] === true, signal: stop };
+    await (await surface()).logs(args[0] ?? '', args[1], options, (container, line) =>
+      io.data(`${container} | ${line}`),
+    );
+    return 0;
+  },
+};

@@ -1,0 +1,62 @@
+// Registry: every command by its words. The order is the order of the help.
+
+import type { Command } from './command.ts';
+import { command as apply } from './commands/apply.ts';
+import * as catalog from './commands/catalog.ts';
+import { command as completion } from './commands/completion.ts';
+import { command as diff } from './commands/diff.ts';
+import { command as doctor } from './commands/doctor.ts';
+import { command as events } from './commands/events.ts';
+import { command as explain } from './commands/explain.ts';
+import { command as get } from './commands/get.ts';
+import { command as history } from './commands/history.ts';
+import { command as init } from './commands/init.ts';
+import { command as logs } from './commands/logs.ts';
+import { command as plan } from './commands/plan.ts';
+import { command as prune } from './commands/prune.ts';
+import { command as reconcile } from './commands/reconcile.ts';
+import { command as render } from './commands/render.ts';
+import { command as resume } from './commands/resume.ts';
+import { command as rollback } from './commands/rollback.ts';
+import { command as run } from './commands/run.ts';
+import { command as schema } from './commands/schema.ts';
+import * as stack from './commands/stack.ts';
+import { command as suspend } from './commands/suspend.ts';
+import { command as trace } from './commands/trace.ts';
+import { accept } from './commands/trust.ts';
+import { command as unlock } from './commands/unlock.ts';
+import { command as validate } from './commands/validate.ts';
+import { command as wait } from './commands/wait.ts';
+
+export const COMMANDS: readonly Command[] = [
+  init,
+  validate,
+  render,
+  plan,
+  apply,
+  run,
+  get,
+  diff,
+  wait,
+  reconcile,
+  history,
+  events,
+  trace,
+  logs,
+  suspend,
+  resume,
+  rollback,
+  prune,
+  stack.start,
+  stack.stop,
+  stack.restart,
+  stack.scale,
+  accept,
+  catalog.list,
+  catalog.show,
+  schema,
+  explain,
+  unlock,
+  doctor,
+  completion,
+];

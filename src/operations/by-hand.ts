@@ -1,0 +1,40 @@
+// By hand: start, stop and restart of a whole stack by a person. Operations without hooks; the lease keeps the controller out meanwhile.
+
+import { projectContainers } from '../core/diff/diff.ts';
+import { Fault } from '../core/fault.ts';
+import type { ObservedContainer } from '../core/state/observed.ts';
+import { holdLeases } from './leases.ts';
+import type { Workbench } from './workbench.ts';
+
+export type ByHand = 'start' | 'stop' | 'restart';
+
+/** Names of the containers it acted on. One-shots that completed are not started again. */
+export async function byHand(
+  bench: Workbench,
+  stack: string,
+  act: ByHand,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { house, look } = bench;
+  const leases = holdLeases(house, [stack]);
+  try {
+    const applied = house.store.applied(stack);
+    const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
+    if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);
+    const done: string[] = [];
+    for (const one of containers) {
+      if (!concerns(act, one, applied?.roles[one.service] === 'completed')) continue;
+      signal.throwIfAborted();
+      await house.runtime[act](one.id, signal);
+      done.push(one.name);
+    }
+    return done;
+  } finally {
+    leases.release();
+  }
+}
+
+function concerns(act: ByHand, one: ObservedContainer, completed: boolean): boolean {
+  if (act === 'start') return (one.state === 'exited' || one.state === 'created') && !completed;
+  return one.state === 'running' || one.state === 'restarting';
+}

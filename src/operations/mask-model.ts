@@ -1,0 +1,25 @@
+// A resolved project for people's eyes: what may be secret is masked, tokens and opened values alike.
+import type { Desired } from '../core/state/desired.ts';
+
+/** Plain JSON of the project; environment values and build arguments whose field is masked in `desired` read `(secret)`. */
+export function maskModel(text: string, desired: Desired, redact: (text: string) => string): unknown {
+  const model = JSON.parse(redact(text)) as { services?: Record<string, Record<string, unknown>> };
+  for (const service of desired.services)
+    for (const [path, value] of Object.entries(service.fields)) {
+      if (!value.startsWith('~')) continue;
+      hide(model.services?.[service.name], path);
+    }
+  return model;
+}
+
+/** Keys may hold dots themselves, so the path is followed greedily. */
+function hide(node: unknown, path: string): void {
+  if (typeof node !== 'object' || node === null) return;
+  const object = node as Record<string, unknown>;
+  if (path in object) {
+    if (typeof object[path] !== 'object') object[path] = '(secret)';
+    return;
+  }
+  for (let dot = path.indexOf('.'); dot > 0; dot = path.indexOf('.', dot + 1))
+    hide(object[path.slice(0, dot)], path.slice(dot + 1));
+}
