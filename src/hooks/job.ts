@@ -1,0 +1,100 @@
+// Job: runs one try of a job in its context. Whatever goes wrong, nothing of it runs any more when this returns or throws.
+import { Fault } from '../core/fault.ts';
+import type { ContainerJob, HttpCall, JobSpec } from '../core/hook/job.ts';
+import { jobContainerName } from '../core/hook/run-state.ts';
+import { isOutage, outlast, withDeadline } from './deadline.ts';
+import { type ActionContext, done, failed, type Outcome, ofCommand } from './outcome.ts';
+
+export function runJob(ctx: ActionContext, job: JobSpec): Promise<Outcome> {
+  switch (job.context) {
+    case 'container':
+      return runContainer(ctx, job);
+    case 'exec':
+      return runExec(ctx, job);
+    case 'http':
+      return runHttp(ctx, job.call);
+  }
+}
+
+async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outcome> {
+  const { ports, clock, signal, log, run } = ctx;
+  const name = jobContainerName(run, ctx.action, ctx.attempt);
+  const owner = jobOwner(run.stack, run.phase, job.name);
+  const environment = await resolveAll(ctx, job.environment, job.service);
+  try {
+    const request = { name, owner, job: { ...job, environment } };
+    await outlast(clock, signal, () => ports.startJob(request, signal));
+    let readings = 0;
+    const exitCode = await outlast(clock, signal, () => {
+      if (readings++ > 0) log.note('(the engine was away: the output is read again from its beginning)');
+      log.forgetSignals();
+      return ports.watchJob(name, log.take, signal);
+    });
+    const outcome = ofCommand(exitCode, log);
+    const remove = outcome.result === 'failed' ? job.deleteAfter.failure : job.deleteAfter.success;
+    return remove ? { ...outcome, afterwards: (ending) => ports.removeJob(name, ending) } : outcome;
+  } catch (error) {
+    await end(ctx, (ending) => ports.killJob(name, ending));
+    throw error;
+  }
+}
+
+export const jobOwner = (stack: string, phase: string, job: string): string => `${stack}/${phase}/${job}`;
+
+/** On a deadline of its own, since the one of the job may be over. */
+async function end(ctx: ActionContext, kill: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const { clock, killMs } = ctx;
+  try {
+    await withDeadline({
+      clock,
+      ms: killMs,
+      graceMs: killMs / 4,
+      signal: new AbortController().signal,
+      work: (signal) => outlast(clock, signal, () => kill(signal)),
+    });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Fault('HOOK_FAILED', `it could not be ended and may still run: ${why}`, { cause: error });
+  }
+}
+
+interface Command {
+  readonly service: string;
+  readonly command: readonly string[];
+  readonly user: string | null;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Not repeated by itself when the engine goes away: nobody knows whether it ran. */
+export async function runExec(ctx: ActionContext, { service, command, user, environment }: Command): Promise<Outcome> {
+  const { ports, signal, log } = ctx;
+  const mark = jobContainerName(ctx.run, ctx.action, ctx.attempt);
+  const opened = await resolveAll(ctx, environment, service);
+  log.forgetSignals();
+  try {
+    const exitCode = await ports.exec({ service, command, user, environment: opened, mark }, log.take, signal);
+    return ofCommand(exitCode, log);
+  } catch (error) {
+    // The port ends what it is told to end; a lost connection ends nothing.
+    if (isOutage(error)) await end(ctx, (ending) => ports.endExec(service, mark, ending));
+    throw error;
+  }
+}
+
+export async function runHttp(ctx: ActionContext, call: HttpCall): Promise<Outcome> {
+  const { status, body } = await ctx.ports.http(call, ctx.signal);
+  ctx.log.note(`${call.method} ${call.url}: status ${status}`);
+  for (const line of body.split('\n')) if (line !== '') ctx.log.note(line);
+  const isGood = call.statuses === null ? status >= 200 && status < 300 : call.statuses.includes(status);
+  return isGood ? done(`status ${status}`) : failed(`status ${status}`);
+}
+
+async function resolveAll(
+  ctx: ActionContext,
+  environment: Readonly<Record<string, string>>,
+  service: string | null,
+): Promise<Record<string, string>> {
+  const resolved: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) resolved[name] = await ctx.resolve(value, service);
+  return resolved;
+}

@@ -1,0 +1,80 @@
+// Restore: every service that a run captured goes back to its count, each on a deadline of its own, with tries. A count that somebody
+// else chose meanwhile is said and left alone.
+import type { Unrestored } from '../core/hook/run-state.ts';
+import { pauseMs, withDeadline } from './deadline.ts';
+import { isWithin, messageOf, type Session } from './session.ts';
+
+/** False when some service could not be brought back; which ones is in the state. Never throws. */
+export async function restoreServices(session: Session, afterCrash: boolean): Promise<boolean> {
+  const names = Object.keys(session.state.captured);
+  session.update({ unrestored: [] });
+  session.trySave();
+  const results = await Promise.all(names.map((service) => restoreOne(session, service, afterCrash)));
+  const unrestored = results.filter((one): one is Unrestored => one !== null);
+  session.update({ unrestored });
+  for (const one of unrestored)
+    session.note(
+      `RESTORE FAILED: ${one.service} had ${one.captured} containers and has ${one.found ?? 'an unknown number'}: ${one.message}`,
+    );
+  session.trySave();
+  return unrestored.length === 0;
+}
+
+async function restoreOne(session: Session, service: string, afterCrash: boolean): Promise<Unrestored | null> {
+  const { clock, ports } = session.deps;
+  const captured = session.state.captured[service];
+  if (!captured || captured.isReleased) return null;
+  const { count } = captured;
+  let found: number | null = null;
+  let failure: unknown = null;
+
+  /** True when there is nothing (more) to do. */
+  const once = async (signal: AbortSignal): Promise<boolean> => {
+    found = await ports.replicas(service, signal);
+    const before = session.state.captured[service] ?? captured;
+    if (found === count) {
+      session.capture(service, { ...before, ours: [count, count] });
+      return true;
+    }
+    if (!isWithin(found, before.ours)) {
+      // After a crash, fewer than we left is most likely what the crash of the whole host left: no stack may stay scaled down by a hook.
+      const isOverwritten = afterCrash && found < before.ours[0];
+      session.report(service, found, isOverwritten);
+      if (!isOverwritten) {
+        session.capture(service, { ...before, isReleased: true });
+        return true;
+      }
+    }
+    session.capture(service, { ...before, ours: [Math.min(found, count), Math.max(found, count)] });
+    session.trySave();
+    session.note(`restore: ${service} from ${found} to ${count}`);
+    await ports.scale(service, count, signal);
+    return false;
+  };
+
+  try {
+    await withDeadline({
+      clock,
+      ms: session.limits.restoreMs,
+      graceMs: session.limits.killMs,
+      signal: new AbortController().signal,
+      work: async (signal) => {
+        // A scale is believed only after another look.
+        for (let tries = 0; ; tries++) {
+          try {
+            if (await once(signal)) return;
+            if (await once(signal)) return;
+            failure = new Error(`it does not stay at ${count}`);
+          } catch (error) {
+            if (signal.aborted) throw error;
+            failure = error;
+          }
+          await clock.sleep(pauseMs(tries), signal);
+        }
+      },
+    });
+    return null;
+  } catch (error) {
+    return { service, captured: count, found, message: session.deps.redact(messageOf(failure ?? error)) };
+  }
+}

@@ -1,0 +1,412 @@
+// Session: one run of a hook phase as it is remembered: performs single actions, captures counts, writes everything down before and
+// after. It knows no order: which action comes next is the machine's.
+
+import { Fault } from '../core/fault.ts';
+import type { HookAction, ScaleTarget } from '../core/hook/action.ts';
+import { flattened } from '../core/hook/action.ts';
+import type { HookOutcome } from '../core/hook/chart.ts';
+import type { ActionRecord, Captured, ChangedCount, HookState } from '../core/hook/run-state.ts';
+import { actionKey, jobContainerName, runKey } from '../core/hook/run-state.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { HookJournal, HookPorts } from '../ports/hooks.ts';
+import type { RefContext, Refs } from '../refs/registry.ts';
+import { outlast, pauseMs, withDeadline } from './deadline.ts';
+import { ActionLog } from './log.ts';
+import { type ActionContext, cancelled, failed, halted, type Outcome } from './outcome.ts';
+import { leftoverOf, runAction } from './registry.ts';
+
+export interface HookLimits {
+  /** For bringing one service back to its count, tries included. */
+  readonly restoreMs: number;
+  /** For ending a work whose time is over. */
+  readonly killMs: number;
+}
+
+const DEFAULT_LIMITS: HookLimits = { restoreMs: 5 * 60_000, killMs: 60_000 };
+const MAX_REPLICAS = 10_000;
+const PREVIOUS = 'ref+hook://previous';
+
+export interface HookDeps {
+  /** About the stack of the run. */
+  readonly ports: HookPorts;
+  readonly journal: HookJournal;
+  readonly clock: Clock;
+  readonly refs: Refs;
+  /** Removes secrets by value from whatever is kept or told. */
+  readonly redact: (text: string) => string;
+  /** One line of progress. */
+  readonly note?: (line: string) => void;
+  readonly limits?: Partial<HookLimits>;
+}
+
+export class Session {
+  readonly deps: HookDeps;
+  readonly limits: HookLimits;
+  readonly key: string;
+  readonly #actions: ReadonlyMap<string, HookAction>;
+  readonly #signal: AbortSignal;
+  #state: HookState;
+  /** Asks the machine for its snapshot; null before it runs. */
+  #snapshotOf: (() => unknown) | null = null;
+  /** What a dead controller left: which try, and whether that try may be made again, is used up, or may still run. */
+  #interrupted: {
+    readonly id: string;
+    readonly attempt: number;
+    readonly verdict: 'again' | 'used' | 'lost';
+    readonly why: string;
+  } | null = null;
+  /** Counts that the sequence had set before the controller died have been set again. */
+  #isReapplied = true;
+  /** Why the machine left the sequence without a record that tells it. */
+  #broken: string | null = null;
+
+  constructor(deps: HookDeps, state: HookState, signal: AbortSignal) {
+    this.deps = deps;
+    this.limits = { ...DEFAULT_LIMITS, ...deps.limits };
+    this.key = runKey(state.run);
+    this.#actions = new Map(flattened(state.actions).map((action) => [action.id, action]));
+    this.#signal = signal;
+    this.#state = state;
+  }
+
+  get state(): HookState {
+    return this.#state;
+  }
+
+  watch(snapshotOf: () => unknown): void {
+    this.#snapshotOf = snapshotOf;
+  }
+
+  update(patch: Partial<HookState>): void {
+    this.#state = { ...this.#state, ...patch };
+  }
+
+  /** On disk when it returns. Throws when it could not be written: then nothing may be begun. */
+  save(): void {
+    if (this.#snapshotOf) this.update({ snapshot: this.#snapshotOf() });
+    this.deps.journal.save(this.key, this.#state);
+  }
+
+  /** For what must go on although nothing can be written. */
+  trySave(): void {
+    try {
+      this.save();
+    } catch (error) {
+      this.note(`the journal cannot be written: ${messageOf(error)}`);
+    }
+  }
+
+  note(line: string): void {
+    this.deps.note?.(this.deps.redact(line));
+  }
+
+  break(error: unknown): void {
+    this.#broken ??= this.deps.redact(messageOf(error));
+  }
+
+  end(outcome: HookOutcome, message = this.#messageOf(outcome)): HookState {
+    this.update({ ended: { outcome, message, atMs: this.deps.clock.nowMs() } });
+    this.save();
+    return this.#state;
+  }
+
+  // --- one action ---
+
+  /** Never runs again what has ended, whoever asks. */
+  async perform(id: string): Promise<Outcome> {
+    const known = this.#state.records.find((record) => record.id === id);
+    if (known) return { ...known, afterwards: null };
+    const action = this.#actions.get(id);
+    if (!action) throw new Error(`there is no action ${id}`);
+    if (this.#signal.aborted) return cancelled();
+    const startedAtMs = this.deps.clock.nowMs();
+    const log = new ActionLog(this.deps.redact);
+    const ran = action.once === 'revision' ? this.deps.journal.ranOnce(actionKey(this.#state.run, action)) : null;
+    if (ran?.digest === this.#state.run.digest) {
+      const message = 'it ran before for this desired state';
+      const outcome: Outcome = { ...halted(message), result: ran.halted ? 'halted' : 'skipped' };
+      return this.#finish(action, outcome, log, { attempt: 0, startedAtMs, outputs: ran.outputs });
+    }
+    const left = this.#interrupted?.id === id ? this.#interrupted : null;
+    let attempt = left?.attempt ?? 1;
+    if (left) log.note('(the controller died while this ran)');
+    if (left && left.verdict !== 'again') {
+      log.note(left.why);
+      // No further try beside one that may still run.
+      if (left.verdict === 'lost' || attempt > action.retries)
+        return this.#finish(action, failed(left.why), log, { attempt, startedAtMs });
+      attempt++;
+    }
+    for (;;) {
+      this.update({ current: { id, attempt, startedAtMs } });
+      this.save();
+      this.note(`${action.id} ${action.name}${attempt > 1 ? ` (try ${attempt})` : ''}`);
+      const outcome = await this.#try(action, attempt, log);
+      const isOver =
+        outcome.result !== 'failed' || attempt > action.retries || this.#signal.aborted || this.#state.stop !== '';
+      if (isOver) return this.#finish(action, outcome, log, { attempt, startedAtMs });
+      log.note(`(try ${attempt} failed: ${outcome.message})`);
+      const isCancelled = await this.deps.clock.sleep(pauseMs(attempt), this.#signal).then(
+        () => false,
+        () => true,
+      );
+      if (isCancelled) return this.#finish(action, cancelled(), log, { attempt, startedAtMs });
+      log.forgetSignals();
+      attempt++;
+    }
+  }
+
+  async #try(action: HookAction, attempt: number, log: ActionLog): Promise<Outcome> {
+    const { ports, clock } = this.deps;
+    try {
+      return await withDeadline({
+        clock,
+        ms: action.timeoutMs,
+        // Ending a work has its own deadlines, one after the other; this one is only for what forgets them.
+        graceMs: 3 * this.limits.killMs,
+        signal: this.#signal,
+        work: async (signal) => {
+          await this.#reapply(action, signal);
+          const ctx: ActionContext = {
+            run: this.#state.run,
+            action,
+            attempt,
+            ports,
+            clock,
+            signal,
+            log,
+            killMs: this.limits.killMs,
+            resolve: (text, service) => this.#resolve(text, service),
+            scale: (service, target, ending) => this.#scale(service, target, ending),
+          };
+          return runAction(ctx, action);
+        },
+      });
+    } catch (error) {
+      const message = this.deps.redact(messageOf(error));
+      return this.#signal.aborted ? cancelled(message) : failed(message);
+    }
+  }
+
+  /** Writes the end of an action down, then tidies up: a crash in between leaves a container, never a second run. */
+  async #finish(
+    action: HookAction,
+    outcome: Outcome,
+    log: ActionLog,
+    about: {
+      readonly attempt: number;
+      readonly startedAtMs: number;
+      readonly outputs?: Readonly<Record<string, string>>;
+    },
+  ): Promise<Outcome> {
+    const { journal, clock } = this.deps;
+    const { run } = this.#state;
+    const isGood = outcome.result === 'done' || outcome.result === 'halted' || outcome.result === 'skipped';
+    const outputs = isGood ? (about.outputs ?? log.outputs) : {};
+    const record: ActionRecord = {
+      id: action.id,
+      name: action.name,
+      kind: action.kind,
+      result: outcome.result,
+      branch: outcome.branch,
+      message: outcome.message,
+      exitCode: outcome.exitCode,
+      tries: about.attempt,
+      startedAtMs: about.startedAtMs,
+      endedAtMs: clock.nowMs(),
+      tail: log.tail(),
+    };
+    journal.saveLog(run, action.id, log.text());
+    // Before the record: a crash in between finds that it ran.
+    if (action.once === 'revision' && isGood && about.attempt > 0)
+      journal.saveRanOnce(actionKey(run, action), {
+        digest: run.digest,
+        halted: outcome.result === 'halted',
+        outputs,
+      });
+    this.#interrupted = null;
+    this.update({
+      records: [...this.#state.records, record],
+      outputs: { ...this.#state.outputs, ...outputs },
+      current: null,
+    });
+    this.save();
+    this.note(`${action.id} ${action.name}: ${outcome.result}${outcome.message === '' ? '' : ` (${outcome.message})`}`);
+    if (outcome.afterwards) await this.#tidy(outcome.afterwards);
+    return outcome;
+  }
+
+  async #tidy(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { clock } = this.deps;
+    const { killMs } = this.limits;
+    await withDeadline({ clock, ms: killMs, graceMs: killMs, signal: new AbortController().signal, work }).catch(
+      (error: unknown) => this.note(`a job's container could not be removed: ${messageOf(error)}`),
+    );
+  }
+
+  // --- counts ---
+
+  #resolve(text: string, service: string | null): Promise<string> {
+    const context: RefContext = {
+      stack: this.#state.run.stack,
+      service,
+      hook: {
+        previous: (name) => this.#state.captured[name]?.count ?? null,
+        output: (name) => this.#state.outputs[name] ?? null,
+      },
+    };
+    return this.deps.refs.resolve(text, context);
+  }
+
+  async #scale(service: string, target: ScaleTarget, signal: AbortSignal): Promise<void> {
+    const { clock, ports } = this.deps;
+    const found = await outlast(clock, signal, () => ports.replicas(service, signal));
+    if (!this.#state.captured[service]) {
+      this.capture(service, { count: found, aim: found, ours: [found, found], isReleased: false });
+      this.save();
+    }
+    const text = await this.#resolve(String(target), service);
+    const count = /^[0-9]{1,6}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(count <= MAX_REPLICAS)) {
+      const value = text === '' ? `${target} has no value now` : `${JSON.stringify(text)} is no replica count`;
+      throw new Fault('HOOK_FAILED', `${service} cannot be scaled: ${value}`, { data: { service } });
+    }
+    await this.#setCount(service, count, found, target === PREVIOUS, signal);
+  }
+
+  /** `isReturn`: back to the count at hook entry, which never overwrites what somebody else chose meanwhile. */
+  async #setCount(
+    service: string,
+    count: number,
+    found: number,
+    isReturn: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, ports } = this.deps;
+    const before = this.#capturedOf(service);
+    if (isReturn && before.isReleased) return;
+    const isForeign = !before.isReleased && !isWithin(found, before.ours);
+    if (isForeign) this.report(service, found, !isReturn && found !== count);
+    if (isForeign && isReturn && found !== count) {
+      this.capture(service, { ...before, isReleased: true });
+      return;
+    }
+    this.capture(service, {
+      ...before,
+      isReleased: false,
+      ours: [Math.min(found, count), Math.max(found, count)],
+    });
+    this.save();
+    await outlast(clock, signal, () => ports.scale(service, count, signal));
+    this.capture(service, { ...this.#capturedOf(service), aim: count, ours: [count, count] });
+  }
+
+  /** After a crash everything was brought back first: what the sequence had set is set again before it goes on. */
+  async #reapply(action: HookAction, signal: AbortSignal): Promise<void> {
+    if (this.#isReapplied || action.kind === 'halt' || action.kind === 'sleep' || action.kind === 'if') return;
+    const { clock, ports } = this.deps;
+    for (const [service, { aim, ours, isReleased }] of Object.entries(this.#state.captured)) {
+      if (isReleased || (ours[0] === aim && ours[1] === aim)) continue;
+      if (action.kind === 'scale' && service in action.targets) continue;
+      const found = await outlast(clock, signal, () => ports.replicas(service, signal));
+      await this.#setCount(service, aim, found, false, signal);
+    }
+    this.#isReapplied = true;
+  }
+
+  #capturedOf(service: string): Captured {
+    const captured = this.#state.captured[service];
+    if (!captured) throw new Error(`${service} was not captured`);
+    return captured;
+  }
+
+  capture(service: string, captured: Captured): void {
+    this.update({ captured: { ...this.#state.captured, [service]: captured } });
+  }
+
+  /** A count that is not ours: said, whatever is done about it. */
+  report(service: string, found: number, isOverwritten: boolean): void {
+    const { count, ours } = this.#capturedOf(service);
+    const changed: ChangedCount = { service, captured: count, expected: ours[1], found, isOverwritten };
+    this.update({ changed: [...this.#state.changed, changed] });
+    this.note(
+      `${service} has ${found} containers where this hook left ${ours[1]}: ${isOverwritten ? 'overwritten' : 'left as it is'}`,
+    );
+  }
+
+  // --- after a crash ---
+
+  /** Ends what the dead controller's action left running, before anything else is touched. */
+  async endInterrupted(): Promise<void> {
+    this.#isReapplied = false;
+    const { current } = this.#state;
+    const action = current ? this.#actions.get(current.id) : undefined;
+    if (!current || !action) return;
+    const { clock } = this.deps;
+    const { killMs } = this.limits;
+    const left = { id: current.id, attempt: current.attempt };
+    try {
+      const isUsed = await withDeadline({
+        clock,
+        ms: killMs,
+        graceMs: killMs,
+        signal: new AbortController().signal,
+        work: (signal) => outlast(clock, signal, () => this.#endLeftover(action, current.attempt, signal)),
+      });
+      this.#interrupted = { ...left, verdict: isUsed ? 'used' : 'again', why: 'the controller died while it ran' };
+    } catch (error) {
+      const why = `the controller died while it ran, and it could not be ended: ${this.deps.redact(messageOf(error))}`;
+      this.#interrupted = { ...left, verdict: 'lost', why };
+    }
+  }
+
+  /** True when that try is used up; false when it may be made (or taken up) again as if nothing had happened. */
+  async #endLeftover(action: HookAction, attempt: number, signal: AbortSignal): Promise<boolean> {
+    const { ports } = this.deps;
+    const name = jobContainerName(this.#state.run, action, attempt);
+    switch (leftoverOf(action)) {
+      case 'nothing':
+        return false;
+      case 'unknown':
+        return true;
+      case 'exec': {
+        const service =
+          action.kind === 'exec'
+            ? action.service
+            : action.kind === 'job' && action.job.context === 'exec'
+              ? action.job.service
+              : null;
+        if (service === null) throw new Error(`${action.id} has no service`);
+        await ports.endExec(service, name, signal);
+        return true;
+      }
+      case 'container': {
+        const { kind } = await ports.findJob(name, signal);
+        if (kind !== 'running') return false;
+        await ports.killJob(name, signal);
+        return true;
+      }
+    }
+  }
+
+  #messageOf(outcome: HookOutcome): string {
+    if (outcome === 'restoreFailed')
+      return this.#state.unrestored
+        .map(
+          (one) => `${one.service} had ${one.captured} and has ${one.found ?? 'an unknown number'} now: ${one.message}`,
+        )
+        .join('; ');
+    if (outcome === 'succeeded') return '';
+    const last = this.#state.records.findLast((record) => record.result === outcome);
+    if (last) return last.message === '' ? last.name : `${last.name}: ${last.message}`;
+    return this.#broken ?? (this.#state.resumes > 0 ? 'the controller died in the middle of it' : '');
+  }
+}
+
+export function isWithin(count: number, [low, high]: readonly [number, number]): boolean {
+  return count >= low && count <= high;
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
