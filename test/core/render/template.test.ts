@@ -11,7 +11,6 @@ describe('a template', () => {
       text: 'a: "\\u003c\\"x\\": y\\u003e", l: [1,"b"]',
     });
   });
-  });
 
   it.each([
     ['an undefined name', 'a\n{{ vars.b }}', 2, /undefined/],
