@@ -15,6 +15,8 @@ import type { House } from './house.ts';
 import { clashesOf } from './ports-claimed.ts';
 import { InvalidStack, type Resolved, type Resolver, treeDirOf } from './resolve.ts';
 
+export const editedKey = (stack: string): string => `edited/${stack}`;
+
 export interface Judged {
   readonly kind: 'judged';
   readonly name: string;
@@ -100,7 +102,7 @@ export class Surveyor {
       applied,
       adopt: stack.adopt,
       attempted: attempt !== null,
-      edited: await this.#edited(stack.name, resolved),
+      edited: await this.edited(stack.name, resolved),
     };
     return {
       kind: 'judged',
@@ -117,13 +119,20 @@ export class Surveyor {
   }
 
   /** Mounted files that somebody edited since Windlass wrote them. A file that is to be written anew anyway is no edit. */
-  async #edited(stack: string, { desired }: Resolved): Promise<readonly string[]> {
+  async edited(stack: string, { desired }: Resolved): Promise<readonly string[]> {
     const mounted = desired.services.flatMap((service) =>
       service.mounts.filter((mount) => mount.source.startsWith('/')).map((mount) => mount.source),
     );
     if (mounted.length === 0) return [];
     const { files, settings, store } = this.#house;
-    return files.edited({ directory: treeDirOf(settings.stateDir, stack), written: store.written(stack), mounted });
+    const now = await files.edited({
+      directory: treeDirOf(settings.stateDir, stack),
+      written: store.written(stack),
+      mounted,
+    });
+    // Files that were written again already, but whose containers may still see the edit.
+    const before = (store.value(editedKey(stack)) as readonly string[] | undefined) ?? [];
+    return [...new Set([...now, ...before])];
   }
 }
 

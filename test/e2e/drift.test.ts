@@ -56,8 +56,8 @@ describe('drift on the real engine', () => {
     expect(Object.keys(after).sort()).toEqual(Object.keys(before).sort());
     const fresh = Object.keys(after).filter((name) => after[name] !== before[name]);
     expect(fresh.sort()).toEqual([...recreated].sort());
-    // The one-shot never runs again.
-    expect(inspect(`${P}-once-1`).State.StartedAt).toBe(started[`${P}-once-1`]);
+    // The one-shot never runs again by itself.
+    if (!recreated.includes(`${P}-once-1`)) expect(inspect(`${P}-once-1`).State.StartedAt).toBe(started[`${P}-once-1`]);
   }
 
   it('a no-op makes no mutating call', async () => {
@@ -122,14 +122,12 @@ describe('drift on the real engine', () => {
   it('follows a tag that moved on the engine, and back', async () => {
     const one = docker('image', 'inspect', '-f', '{{.Id}}', 'windlass-test/busybox:1');
     try {
+      // The one-shot follows its tag too, and so runs again: that is a new image, not a rerun.
       await bend(
         () => docker('tag', 'windlass-test/busybox:2', 'windlass-test/busybox:1'),
         /recreate db .*tag now names another image/,
-        [`${P}-after-1`, `${P}-db-1`, `${P}-web-1`],
-      ).catch((error) => {
-        // The one-shot follows the tag too, and so runs again: that is a new image, not a rerun.
-        if (!String(error).includes('StartedAt') && !String(error).includes('once')) throw error;
-      });
+        ['after', 'db', 'once', 'web'].map((name) => `${P}-${name}-1`),
+      );
     } finally {
       docker('tag', one, 'windlass-test/busybox:1');
       expect((await fleet.windlass('apply', '--yes')).code).toBe(0);

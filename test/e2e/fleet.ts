@@ -38,7 +38,7 @@ export function inspect(name: string): {
 export function containersOf(project: string): Record<string, string> {
   const lines = docker(
     'ps',
-    '-aq',
+    '-a',
     '--no-trunc',
     '--filter',
     `label=com.docker.compose.project=${project}`,

@@ -5,6 +5,7 @@ import { formatChange } from '../../core/plan/format.ts';
 import type { Step } from '../../engine/step.ts';
 import { converge as carryOut } from '../converge.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
+import { editedKey } from '../survey.ts';
 
 /** A repair may uncover another (a started container shows its lost alias); more rounds than this is a fight with somebody. */
 const ROUNDS = 3;
@@ -41,6 +42,7 @@ export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget>
               `still differs after ${ROUNDS} rounds: ${changes.map(formatChange).join('; ')}`,
             );
           await carryOut(run.house, { ...judged, diff: { ...judged.diff, changes } }, ctx);
+          store.deleteValue(editedKey(payload.stack));
         }
         const attempt = store.attempt(payload.stack);
         if (attempt) store.putAttempt({ ...attempt, converged: true });

@@ -3,7 +3,7 @@ import type { Step } from '../../engine/step.ts';
 import type { FileToWrite } from '../../ports/files.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
 import { FILE_BYTES, filesToWrite, treeDirOf } from '../resolve.ts';
-import type { Judged } from '../survey.ts';
+import { editedKey, type Judged } from '../survey.ts';
 
 /** Files whose readers are only signalled keep their inode; everything else is replaced by rename. */
 function filesOf(judged: Judged, treeDir: string): readonly FileToWrite[] {
@@ -41,6 +41,9 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
     },
     async execute(ctx, { payload }) {
       const judged = await judgedOf(run, ctx, payload.stack);
+      // On record before the files are mended: the containers that saw the edit are still to be made anew, also after a crash.
+      const edits = await run.surveyor.edited(payload.stack, judged.resolved);
+      if (edits.length > 0) store.putValue(editedKey(payload.stack), edits);
       const directory = treeDirOf(settings.stateDir, payload.stack);
       const before = store.written(payload.stack);
       const wanted = filesOf(judged, directory);
