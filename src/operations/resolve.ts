@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Fault } from '../core/fault.ts';
 import { HASH_RECIPE } from '../core/render/config-hash.ts';
 import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
-import { render } from '../core/render/render.ts';
+import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
 import { findTokens, replaceTokens } from '../core/render/token.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
@@ -89,7 +89,7 @@ export class Resolver {
 
   async #inputDigest(stack: LoadedStack, at: FleetAt): Promise<string> {
     this.#composeVersion ??= (await this.#house.runtime.info()).composeVersion;
-    const providers = Object.values(stack.integrate).map((name) => at.fleet.stacks.get(name)?.sourceDigest ?? '');
+    const providers = providersOf(stack, at).map((name) => [name, at.fleet.stacks.get(name)?.sourceDigest ?? '']);
     return createHash('sha256')
       .update(
         JSON.stringify([
@@ -124,7 +124,7 @@ export class Resolver {
   ): Promise<{ desired: Desired; model: Model }> {
     return this.#slot(async () => {
       const { settings, store } = this.#house;
-      const rendered = this.#render(stack, at);
+      const prepared = prepare(stack, at);
       this.#salt ??= this.#saltOf();
       const context: ProjectContext = {
         stack: stack.name,
@@ -135,14 +135,19 @@ export class Resolver {
         inputDigest,
         composeVersion: this.#composeVersion ?? '',
         files: stack.files,
-        extensions: stack.extensions,
-        owners: rendered?.owners ?? [],
+        extensions: prepared.extensions,
+        owners: prepared.owners,
         salt: this.#salt,
       };
-      const closed = await this.#config(stack, context, rendered?.text ?? null, signal);
-      const text = await this.#open(stack, closed, rendered?.secrets ?? []);
+      const closed = await this.#config(stack, context, prepared, signal);
+      const open = await this.#opener(stack, prepared, closed);
+      // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
+      const text = replaceTokens(closed, (ref) => JSON.stringify(open(ref)).slice(1, -1).replaceAll('$', '$$$$'));
+      const environment = Object.fromEntries(
+        Object.entries(prepared.environment).map(([name, value]) => [name, replaceTokens(value, open)]),
+      );
       const desired = desiredOf(context, text);
-      const model = { text };
+      const model = { text, environment };
       this.#desired.set(stack.name, desired);
       this.#models.delete(stack.name);
       this.#models.set(stack.name, { inputDigest, model });
@@ -151,14 +156,6 @@ export class Resolver {
       store.putResolved(desired);
       return { desired, model };
     });
-  }
-
-  #render(stack: LoadedStack, at: FleetAt) {
-    if (stack.layout.kind !== 'app') return null;
-    const result = render({ stack, fleet: at.fleet.stacks });
-    const errors = result.diagnostics.filter((one) => one.severity === 'error');
-    if (errors.length > 0) throw new InvalidStack(errors);
-    return result;
   }
 
   /** Random per state directory, so that digests of masked values mean nothing elsewhere. */
@@ -171,22 +168,22 @@ export class Resolver {
     return salt;
   }
 
-  async #open(stack: LoadedStack, text: string, secrets: Parameters<typeof openSecrets>[2]): Promise<string> {
-    if (findTokens(text).length === 0) return text;
-    const values = await openSecrets(this.#house, stack, secrets, findTokens(text));
-    // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
-    return replaceTokens(text, (ref) =>
-      JSON.stringify(values.get(ref) ?? '')
-        .slice(1, -1)
-        .replaceAll('$', '$$$$'),
-    );
+  /** Values of the secrets that the project holds, by ref. */
+  async #opener(stack: LoadedStack, prepared: Prepared, closed: string): Promise<(ref: string) => string> {
+    const refs = findTokens(closed + Object.values(prepared.environment).join('\0'));
+    const values = refs.length === 0 ? new Map<string, string>() : await openSecrets(this.#house, stack, prepared.secrets, refs);
+    return (ref) => {
+      const value = values.get(ref);
+      if (value === undefined) throw new Error(`the secret ${ref} was not opened`);
+      return value;
+    };
   }
 
   /** Compose's words are about the copy; people know the repository. */
   async #config(
     stack: LoadedStack,
     context: ProjectContext,
-    text: string | null,
+    { text, environment, overlay }: Prepared,
     signal: AbortSignal | undefined,
   ): Promise<string> {
     const { files, runtime, source } = this.#house;
@@ -208,7 +205,8 @@ export class Resolver {
         files: layout.kind === 'compose' ? layout.files.map(inScratch) : [],
         ...(text === null ? {} : { text }),
         profiles: layout.kind === 'compose' ? layout.profiles : [],
-        environment: environmentOf(stack),
+        overrides: overlay,
+        environment,
         ...(signal ? { signal } : {}),
       };
       const stable = (out: string) => out.replaceAll(scratch.directory, context.treeDir);
@@ -227,7 +225,7 @@ export class Resolver {
         ]);
       const override = overrideFor(context, first);
       if (override === null) return first;
-      return stable(await runtime.resolve({ ...input, overrides: [override] }));
+      return stable(await runtime.resolve({ ...input, overrides: [...overlay, override] }));
     } catch (error) {
       if (error instanceof Fault && error.code === 'COMPOSE_INVALID')
         throw new InvalidStack([composeDiagnostic(stack, error, scratch.directory)]);
@@ -238,14 +236,46 @@ export class Resolver {
   }
 }
 
-/** Scalars of `vars` are what a plain project may interpolate; the process environment never is. */
-function environmentOf(stack: LoadedStack): Record<string, string> {
-  if (stack.layout.kind !== 'compose') return {};
-  const environment: Record<string, string> = {};
-  for (const [name, value] of Object.entries(stack.vars))
-    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
-      environment[name] = String(value);
-  return environment;
+/** What Compose is to be given beside the files; secrets still closed. */
+interface Prepared {
+  readonly text: string | null;
+  readonly overlay: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly secrets: readonly SecretRef[];
+  readonly owners: ProjectContext['owners'];
+  readonly extensions: ProjectContext['extensions'];
+}
+
+function prepare(stack: LoadedStack, at: FleetAt): Prepared {
+  if (stack.layout.kind === 'app') {
+    const { diagnostics, ...rendered } = render({ stack, fleet: at.fleet.stacks });
+    const errors = diagnostics.filter((one) => one.severity === 'error');
+    if (errors.length > 0) throw new InvalidStack(errors);
+    return { ...rendered, overlay: [], environment: {} };
+  }
+  // The process environment is never passed on: only what the stack itself declares may be interpolated.
+  const { variables, secrets } = variablesOf(stack);
+  const overlay = overlayOf(stack);
+  return {
+    text: null,
+    overlay: overlay === null ? [] : [overlay],
+    environment: variables,
+    secrets,
+    owners: [],
+    extensions: stack.extensions,
+  };
+}
+
+/** Providers, their providers, and so on: what they declare is part of what a stack renders to. */
+function providersOf(stack: LoadedStack, at: FleetAt): readonly string[] {
+  const found = new Set<string>();
+  const open = Object.values(stack.integrate);
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (found.has(name)) continue;
+    found.add(name);
+    open.push(...Object.values(at.fleet.stacks.get(name)?.integrate ?? {}));
+  }
+  return [...found].sort();
 }
 
 function composeDiagnostic(stack: LoadedStack, fault: Fault, scratch: string): Diagnostic {

@@ -208,6 +208,7 @@ export function openCompose(options: {
           ...input.services,
         ],
         cwd: input.projectDir,
+        env: environmentOf(input.model.environment),
         stdin: input.model.text,
         deadlineMs: limits.upMs,
         signal: input.signal,

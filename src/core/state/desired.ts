@@ -114,4 +114,6 @@ export interface Desired {
 /** The resolved project as JSON text for `docker compose -f -`. May hold secrets: memory only, never stored or logged. */
 export interface Model {
   readonly text: string;
+  /** For `configs` and `secrets` that take their content from a variable: Compose does not put it into the text. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
