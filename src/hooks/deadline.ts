@@ -7,6 +7,13 @@ export class TimeOver extends Error {
   override readonly name = 'TimeoutError';
 }
 
+/** Work was told to end and is not known to have ended: nothing may be started beside it. */
+export class NotEnded extends Fault {
+  constructor(summary: string, cause?: unknown) {
+    super('HOOK_FAILED', summary, cause === undefined ? {} : { cause });
+  }
+}
+
 export interface DeadlineInput<T> {
   readonly clock: Clock;
   readonly ms: number;
@@ -32,7 +39,7 @@ export async function withDeadline<T>(input: DeadlineInput<T>): Promise<T> {
   const stuck = new Promise<never>((_resolve, reject) => {
     ends.signal.addEventListener('abort', () => {
       clock.sleep(graceMs, done.signal).then(
-        () => reject(new Fault('HOOK_FAILED', `it was told to end and did not within ${formatMs(graceMs)}`)),
+        () => reject(new NotEnded(`it was told to end and did not within ${formatMs(graceMs)}`)),
         () => {},
       );
     });
@@ -42,7 +49,7 @@ export async function withDeadline<T>(input: DeadlineInput<T>): Promise<T> {
     return await Promise.race([input.work(ends.signal), stuck]);
   } catch (error) {
     // Work that was told to end says so in many ways; what could not be ended is told as it is.
-    if (!ends.signal.aborted || (error instanceof Fault && error.code === 'HOOK_FAILED')) throw error;
+    if (!ends.signal.aborted || error instanceof NotEnded) throw error;
     const reason: unknown = ends.signal.reason;
     if (!(reason instanceof TimeOver)) throw reason;
     throw isOutage(error) && error.code === 'ENGINE_UNREACHABLE'

@@ -1,8 +1,7 @@
 // Job: runs one try of a job in its context. Whatever goes wrong, nothing of it runs any more when this returns or throws.
-import { Fault } from '../core/fault.ts';
 import type { ContainerJob, HttpCall, JobSpec } from '../core/hook/job.ts';
 import { jobContainerName } from '../core/hook/run-state.ts';
-import { isOutage, outlast, withDeadline } from './deadline.ts';
+import { isOutage, NotEnded, outlast, withDeadline } from './deadline.ts';
 import { type ActionContext, done, failed, type Outcome, ofCommand } from './outcome.ts';
 
 export function runJob(ctx: ActionContext, job: JobSpec): Promise<Outcome> {
@@ -54,7 +53,7 @@ async function end(ctx: ActionContext, kill: (signal: AbortSignal) => Promise<vo
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new Fault('HOOK_FAILED', `it could not be ended and may still run: ${why}`, { cause: error });
+    throw new NotEnded(`it could not be ended and may still run: ${why}`, error);
   }
 }
 

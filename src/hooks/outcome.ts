@@ -25,6 +25,7 @@ const plain = (result: ActionResult, message = ''): Outcome => ({
 export const done = (message = ''): Outcome => plain('done', message);
 export const halted = (message = ''): Outcome => plain('halted', message);
 export const failed = (message: string): Outcome => plain('failed', message);
+export const skipped = (): Outcome => plain('skipped');
 export const cancelled = (message = 'cancelled'): Outcome => plain('cancelled', message);
 
 /** Of a command: what its exit code and its signals say together. */

@@ -33,9 +33,9 @@ export function runAction(ctx: ActionContext, action: HookAction): Promise<Outco
 }
 
 /** What a try may have left running in the world, and whether doing it again from its beginning is harmless. */
-export type Leftover = 'nothing' | 'container' | 'exec' | 'unknown';
+export type LeftoverKind = 'nothing' | 'container' | 'exec' | 'unknown';
 
-export function leftoverOf(action: HookAction): Leftover {
+export function leftoverOf(action: HookAction): LeftoverKind {
   const kind = action.kind === 'job' ? action.job.context : action.kind;
   switch (kind) {
     case 'container':

@@ -4,11 +4,13 @@ import type { Unrestored } from '../core/hook/run-state.ts';
 import { pauseMs, withDeadline } from './deadline.ts';
 import { isWithin, messageOf, type Session } from './session.ts';
 
-/** False when some service could not be brought back; which ones is in the state. Never throws. */
+/** False when some service could not be brought back, or work could not be ended; which ones is in the state. Never throws. */
 export async function restoreServices(session: Session, afterCrash: boolean): Promise<boolean> {
   const names = Object.keys(session.state.captured);
   session.update({ unrestored: [] });
   session.trySave();
+  // First what may still work on a service that is down for it.
+  const isQuiet = await session.endLeftovers();
   const results = await Promise.all(names.map((service) => restoreOne(session, service, afterCrash)));
   const unrestored = results.filter((one): one is Unrestored => one !== null);
   session.update({ unrestored });
@@ -17,7 +19,7 @@ export async function restoreServices(session: Session, afterCrash: boolean): Pr
       `RESTORE FAILED: ${one.service} had ${one.captured} containers and has ${one.found ?? 'an unknown number'}: ${one.message}`,
     );
   session.trySave();
-  return unrestored.length === 0;
+  return isQuiet && unrestored.length === 0;
 }
 
 async function restoreOne(session: Session, service: string, afterCrash: boolean): Promise<Unrestored | null> {

@@ -68,6 +68,7 @@ export function startHook(deps: HookDeps, input: HookInput): HookHandle {
     records: [],
     current: null,
     changed: [],
+    leftovers: [],
     unrestored: [],
     ended: null,
   };
@@ -98,9 +99,8 @@ export function resumeHook(deps: HookDeps, state: HookState, options: ResumeOpti
     // Whoever brings it back later does not go on with the sequence then.
     if (!isRestored && session.state.ending === null) session.update({ ending: 'failed' });
     if (!isRestored) return session.end('restoreFailed');
-    const { ending, stop } = session.state;
+    const { ending } = session.state;
     if (ending) return session.end(ending);
-    if (stop !== '') return session.end(stop);
     if (options.decide?.(session.state) === 'fail') {
       session.update({ ending: 'failed' });
       return session.end('failed');

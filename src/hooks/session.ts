@@ -10,9 +10,9 @@ import { actionKey, jobContainerName, runKey } from '../core/hook/run-state.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HookJournal, HookPorts } from '../ports/hooks.ts';
 import type { RefContext, Refs } from '../refs/registry.ts';
-import { outlast, pauseMs, withDeadline } from './deadline.ts';
+import { NotEnded, outlast, pauseMs, withDeadline } from './deadline.ts';
 import { ActionLog } from './log.ts';
-import { type ActionContext, cancelled, failed, halted, type Outcome } from './outcome.ts';
+import { type ActionContext, cancelled, failed, halted, type Outcome, skipped } from './outcome.ts';
 import { leftoverOf, runAction } from './registry.ts';
 
 export interface HookLimits {
@@ -129,6 +129,9 @@ export class Session {
     }
     const left = this.#interrupted?.id === id ? this.#interrupted : null;
     let attempt = left?.attempt ?? 1;
+    // It was told to stop and died before it could: nothing more is begun, and the machine leaves by itself.
+    if (this.#state.stop !== '')
+      return left ? this.#finish(action, cancelled(left.why), log, { attempt, startedAtMs }) : skipped();
     if (left) log.note('(the controller died while this ran)');
     if (left && left.verdict !== 'again') {
       log.note(left.why);
@@ -143,7 +146,12 @@ export class Session {
       this.note(`${action.id} ${action.name}${attempt > 1 ? ` (try ${attempt})` : ''}`);
       const outcome = await this.#try(action, attempt, log);
       const isOver =
-        outcome.result !== 'failed' || attempt > action.retries || this.#signal.aborted || this.#state.stop !== '';
+        outcome.result !== 'failed' ||
+        attempt > action.retries ||
+        this.#signal.aborted ||
+        this.#state.stop !== '' ||
+        // No further try beside one that may still run.
+        this.#state.leftovers.some((one) => one.actionId === id);
       if (isOver) return this.#finish(action, outcome, log, { attempt, startedAtMs });
       log.note(`(try ${attempt} failed: ${outcome.message})`);
       const isCancelled = await this.deps.clock.sleep(pauseMs(attempt), this.#signal).then(
@@ -183,6 +191,7 @@ export class Session {
         },
       });
     } catch (error) {
+      if (error instanceof NotEnded) this.#leave(action, attempt);
       const message = this.deps.redact(messageOf(error));
       return this.#signal.aborted ? cancelled(message) : failed(message);
     }
@@ -357,7 +366,44 @@ export class Session {
     } catch (error) {
       const why = `the controller died while it ran, and it could not be ended: ${this.deps.redact(messageOf(error))}`;
       this.#interrupted = { ...left, verdict: 'lost', why };
+      this.#leave(action, current.attempt);
     }
+  }
+
+  #leave(action: HookAction, attempt: number): void {
+    this.update({ leftovers: [...this.#state.leftovers, { actionId: action.id, attempt }] });
+  }
+
+  /** Ends what could not be ended in its own time. False when it still cannot; never throws. */
+  async endLeftovers(): Promise<boolean> {
+    const { clock } = this.deps;
+    for (const leftover of this.#state.leftovers) {
+      const action = this.#actions.get(leftover.actionId);
+      if (!action) continue;
+      try {
+        await withDeadline({
+          clock,
+          ms: this.limits.restoreMs,
+          graceMs: this.limits.killMs,
+          signal: new AbortController().signal,
+          work: async (signal) => {
+            for (let tries = 0; ; tries++)
+              try {
+                return await this.#endLeftover(action, leftover.attempt, signal);
+              } catch (error) {
+                await clock.sleep(pauseMs(tries), signal).catch(() => {
+                  throw error;
+                });
+              }
+          },
+        });
+        this.update({ leftovers: this.#state.leftovers.filter((one) => one !== leftover) });
+        this.trySave();
+      } catch (error) {
+        this.note(`${action.id} ${action.name} may still run and cannot be ended: ${messageOf(error)}`);
+      }
+    }
+    return this.#state.leftovers.length === 0;
   }
 
   /** True when that try is used up; false when it may be made (or taken up) again as if nothing had happened. */
@@ -391,11 +437,14 @@ export class Session {
 
   #messageOf(outcome: HookOutcome): string {
     if (outcome === 'restoreFailed')
-      return this.#state.unrestored
-        .map(
+      return [
+        ...this.#state.unrestored.map(
           (one) => `${one.service} had ${one.captured} and has ${one.found ?? 'an unknown number'} now: ${one.message}`,
-        )
-        .join('; ');
+        ),
+        ...this.#state.leftovers.map(
+          ({ actionId }) => `${this.#actions.get(actionId)?.name ?? actionId} may still run and cannot be ended`,
+        ),
+      ].join('; ');
     if (outcome === 'succeeded') return '';
     const last = this.#state.records.findLast((record) => record.result === outcome);
     if (last) return last.message === '' ? last.name : `${last.name}: ${last.message}`;

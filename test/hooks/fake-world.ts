@@ -126,8 +126,11 @@ export class FakeWorld {
     const death = new Promise<null>((resolve) => {
       process.onDeath = () => resolve(null);
     });
-    work.catch(() => {});
-    return this.run(Promise.race([work, death]));
+    const alive = work.catch((error: unknown) => {
+      if (error instanceof CrashError) return null;
+      throw error;
+    });
+    return this.run(Promise.race([alive, death]));
   }
 
   jobs(declared: Readonly<Record<string, Partial<Job>>>): ReadonlyMap<string, JobSpec> {

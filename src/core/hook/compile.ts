@@ -83,13 +83,13 @@ function layOut(states: Record<string, ChartState>, actions: readonly HookAction
         src: action.kind,
         id: stateOf(action.id),
         input: { id: action.id },
-        // In this order: what was asked from outside wins over going on, a failure over a halt.
+        // In this order: how the action ended by itself, then what was asked from outside, then going on.
         onDone: [
-          on('cancelled', 'cancelled'),
           ...(action.onFailure === 'abort' ? [on('failed', 'failed')] : []),
           on('halted', 'halted'),
           stopped('cancelled'),
           stopped('superseded'),
+          on('cancelled', 'cancelled'),
           ...branches(action, next),
           next,
         ],

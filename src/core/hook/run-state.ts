@@ -58,6 +58,11 @@ export interface ChangedCount {
   readonly isOverwritten: boolean;
 }
 
+export interface Leftover {
+  readonly actionId: string;
+  readonly attempt: number;
+}
+
 /** A service that is not back at its count. */
 export interface Unrestored {
   readonly service: string;
@@ -87,6 +92,8 @@ export interface HookState {
   /** The action that runs: written before it begins, gone when its end is written. */
   readonly current: { readonly id: string; readonly attempt: number; readonly startedAtMs: number } | null;
   readonly changed: readonly ChangedCount[];
+  /** Tries whose work was told to end and is not known to have ended. */
+  readonly leftovers: readonly Leftover[];
   readonly unrestored: readonly Unrestored[];
   readonly ended: { readonly outcome: HookOutcome; readonly message: string; readonly atMs: number } | null;
 }
