@@ -196,8 +196,10 @@ export class Resolver {
         read: (oid) => source.blob(oid, FILE_BYTES),
         ...(signal ? { signal } : {}),
       });
-      const inScratch = (path: string) => join(scratch.directory, path);
       const directory = scratch.directory + context.projectDir.slice(context.treeDir.length);
+      // An app without files of its own has no folder in the repository.
+      await files.ensureFolder(directory);
+      const inScratch = (path: string) => join(scratch.directory, path);
       const layout = stack.layout;
       const input = {
         project: context.project,

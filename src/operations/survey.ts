@@ -57,9 +57,11 @@ export class Surveyor {
       judged.filter((one): one is Judged => one.kind === 'judged'),
       index,
     );
+    const unfit = new Set(judged.filter((one) => one.kind !== 'judged').map((one) => one.name));
+    for (const name of clashes.keys()) unfit.add(name);
     return judged.map((one) => {
       if (one.kind !== 'judged' || one.diff.changes.length === 0) return one;
-      const fault = forbidden(one) ?? clashes.get(one.name);
+      const fault = forbidden(one) ?? clashes.get(one.name) ?? providerMissing(one, unfit);
       return fault ? { kind: 'refused', name: one.name, stack: one.stack, fault, judged: one } : one;
     });
   }
@@ -134,6 +136,15 @@ export class Surveyor {
     const before = (store.value(editedKey(stack)) as readonly string[] | undefined) ?? [];
     return [...new Set([...now, ...before])];
   }
+}
+
+/** A stack whose provider cannot be deployed is not begun: it would only fail at its network or its login. */
+function providerMissing(one: Judged, unfit: ReadonlySet<string>): Fault | null {
+  const provider = Object.values(one.stack.integrate).find((name) => unfit.has(name));
+  if (provider === undefined || one.diff.situation === 'drift') return null;
+  return new Fault('DEPENDENCY_NOT_READY', `stack ${one.name} waits for ${provider}, which cannot be deployed`, {
+    data: { provider },
+  });
 }
 
 /** Whether people or the file hold a stack: ordered, first that holds. */

@@ -14,7 +14,7 @@ export type Written = Readonly<Record<string, string>>;
 
 export interface Files {
   /** Makes `directory` hold exactly `files` beside what others wrote there. Unchanged files keep their inodes. Returns what is written now.
-   * Throws FILES_FAILED naming the path; what was written before stays listed in `onProgress`. */
+   * Throws FILES_FAILED naming the path; nothing is half written then. */
   materialize(input: {
     readonly directory: string;
     readonly files: readonly FileToWrite[];
@@ -31,5 +31,7 @@ export interface Files {
     readonly written: Written;
     readonly mounted: readonly string[];
   }): Promise<readonly string[]>;
+  /** Makes a folder (and those above it) below the state directory, when it is missing. */
+  ensureFolder(path: string): Promise<void>;
   exists(path: string): Promise<boolean>;
 }

@@ -71,6 +71,14 @@ export class ProjectFolders implements Files {
     return found;
   }
 
+  async ensureFolder(path: string): Promise<void> {
+    try {
+      await mkdir(path, { recursive: true, mode: 0o755 });
+    } catch (error) {
+      throw asFilesFault(path, error, undefined);
+    }
+  }
+
   async exists(path: string): Promise<boolean> {
     try {
       await stat(path);

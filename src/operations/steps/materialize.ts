@@ -37,7 +37,8 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
         judged.stack.files.every((entry) => isWritten(written[entry.path], entry));
       const edited = judged.diff.changes.some((change) => change.cause === 'file-edited');
       // After an execute the folder was just written: what is edited again meanwhile is the next pass's.
-      return { satisfied: same && (ctx.fresh || !edited) };
+      const there = await files.exists(judged.resolved.desired.projectDir);
+      return { satisfied: same && there && (ctx.fresh || !edited) };
     },
     async execute(ctx, { payload }) {
       const judged = await judgedOf(run, ctx, payload.stack);
@@ -60,6 +61,7 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
         signal: ctx.signal,
       });
       store.putWritten(payload.stack, written);
+      await files.ensureFolder(judged.resolved.desired.projectDir);
     },
   };
 }
