@@ -143,6 +143,7 @@ await main(async () => {
     await healed(() => sees('hello again'), 'the new file is mounted');
     push({ 'stacks/wlt-demo-shop/compose.yaml': WEB(2) }, 'Version 2');
     await healed(() => quiet('inspect', '-f', '{{.Config.Image}}', shop).endsWith(':2') && isRunning(shop), 'version 2 runs');
+    await windlass(0, 'wait', 'wlt-demo-shop', '--for', 'Ready', '--revision', 'head', '--timeout', '30s');
     docker('kill', 'wlt-demo-shop-side-1');
     await healed(() => isRunning('wlt-demo-shop-side-1'), 'the killed container runs again');
 

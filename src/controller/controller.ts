@@ -88,7 +88,7 @@ export class Controller {
       poll(clock, this.#options.intervalMs, signal, () => this.sweep('schedule', true)),
       watchRuntime(runtime, clock, signal, {
         look: (project, what) => {
-          if (project !== '' && this.#knows(project)) this.#queue.add(project, what);
+          if (project !== '' && this.#knows(project)) this.#queue.hint(project, 'engine');
           else if (project === '' && this.#matters(what)) void this.sweep(what);
         },
         lost: (error) => this.#lostEngine(error),
@@ -212,11 +212,11 @@ export class Controller {
     for (const one of surveyed) {
       if (this.#queue.busy(one.name)) continue;
       if (one.kind === 'judged') {
-        if (needsWork(one) && !this.#heldBack(one)) this.#queue.add(one.name, trigger);
+        if (needsWork(one) && !this.#heldBack(one)) this.#queue.hint(one.name, trigger);
         else this.#settleJudged(one);
       } else {
         if (one.kind === 'refused') this.#refusedAtSweep.set(one.name, one.fault);
-        this.#queue.add(one.name, trigger);
+        this.#queue.hint(one.name, trigger);
       }
     }
     await this.#prune(at, trigger);

@@ -19,10 +19,16 @@ export interface QueueOptions {
   readonly onError: (key: string, error: unknown) => void;
 }
 
+interface Waiting {
+  readonly triggers: Set<string>;
+  /** Only hinted at: a failure's pause is not cut short by it. */
+  weak: boolean;
+}
+
 export class Queue {
   readonly #options: QueueOptions;
   /** Insertion order is the order of work; the value holds who asked, for the history only. */
-  readonly #dirty = new Map<string, Set<string>>();
+  readonly #dirty = new Map<string, Waiting>();
   readonly #processing = new Set<string>();
   readonly #failures = new Map<string, number>();
   readonly #later = new Map<string, AbortController>();
@@ -37,9 +43,20 @@ export class Queue {
     if (this.#closed) return;
     this.#later.get(key)?.abort();
     this.#later.delete(key);
-    const triggers = this.#dirty.get(key) ?? new Set();
-    triggers.add(trigger);
-    this.#dirty.set(key, triggers);
+    this.#enqueue(key, trigger, false);
+  }
+
+  /** Something moved. A key that pauses after a failure keeps its pause: what moved may be the failure itself. */
+  hint(key: string, trigger: string): void {
+    if (this.#closed || (this.failures(key) > 0 && !this.#processing.has(key))) return;
+    this.#enqueue(key, trigger, true);
+  }
+
+  #enqueue(key: string, trigger: string, weak: boolean): void {
+    const waiting = this.#dirty.get(key) ?? { triggers: new Set(), weak: true };
+    waiting.triggers.add(trigger);
+    waiting.weak &&= weak;
+    this.#dirty.set(key, waiting);
     this.#pump();
   }
 
@@ -85,7 +102,7 @@ export class Queue {
   }
 
   #pump(): void {
-    for (const [key, triggers] of this.#dirty) {
+    for (const [key, { triggers }] of this.#dirty) {
       if (this.#closed || this.#processing.size >= this.#options.concurrency) return;
       if (this.#processing.has(key)) continue;
       this.#dirty.delete(key);
@@ -106,6 +123,7 @@ export class Queue {
     if (answer.kind === 'backoff') {
       const failures = this.failures(key) + 1;
       this.#failures.set(key, failures);
+      if (this.#dirty.get(key)?.weak) this.#dirty.delete(key);
       if (!this.#dirty.has(key))
         this.addAfter(key, this.#options.delayMs(failures, this.#options.clock.random()), 'retry');
     } else {
