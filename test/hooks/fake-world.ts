@@ -63,12 +63,13 @@ export class FakeWorld {
   unhealthy: string[] = [];
   /** Answers instead of an effect. */
   scaleFault: ((service: string, count: number) => Fault | null) | null = null;
-  /** Bring about half of a scale and then fail. */
   exec: (command: readonly string[], signal: AbortSignal) => Promise<number> | number = () => 0;
   httpStatus = 200;
   /** Runs at each call, before its effect: people, outages. */
   onCall: (name: string) => void = () => {};
   calls = 0;
+  /** That was planned last. */
+  phase: HookPhase = 'post_install';
   process = new FakeProcess(this, null);
 
   constructor(counts: Readonly<Record<string, number>> = {}) {
@@ -143,12 +144,13 @@ export class FakeWorld {
   }
 
   plan(phase: HookPhase, list: readonly Declared[], jobs: Readonly<Record<string, Partial<Job>>> = {}) {
+    this.phase = phase;
     return planActions({ phase, lists: [list], jobs: this.jobs(jobs) });
   }
 
   start(actions: readonly HookAction[], options: StartOptions = {}): HookHandle {
     return startHook(this.process.deps(options.limits), {
-      run: { ...RUN, ...options.run },
+      run: { ...RUN, phase: this.phase, ...options.run },
       revision: 'abc',
       actions,
       ...(options.signal ? { signal: options.signal } : {}),
@@ -189,9 +191,13 @@ export class FakeProcess {
     this.crash = crash;
   }
 
-  #die(): never {
+  die(): void {
     this.dead = true;
     this.onDeath();
+  }
+
+  #die(): never {
+    this.die();
     throw new CrashError('the process is dead');
   }
 
@@ -201,6 +207,7 @@ export class FakeProcess {
     this.world.calls++;
     this.world.settle();
     this.world.onCall(name);
+    if (this.dead) throw new CrashError('the process is dead');
     const isHere = this.crash?.at === this.calls;
     if (isHere && this.crash?.when === 'before') this.#die();
     return () => {
@@ -300,8 +307,8 @@ export class FakeProcess {
         const found = this.world.containers.get(name);
         if (!found || found.state === 'ended') return;
         if (found.script.unkillable) {
-          await this.world.clock.sleep(3_600_000, signal);
-          return;
+          await this.world.clock.sleep(1_000, signal);
+          throw new Fault('ENGINE_REFUSED', 'it does not end');
         }
         found.state = 'ended';
         found.exitCode = 137;
