@@ -1,0 +1,34 @@
+// Two suites: quick ones beside each other, and those on a real engine, few at a time and after the others.
+import { defineConfig } from 'vitest/config';
+
+const onEngine = ['test/e2e/**/*.test.ts', 'test/contract/**/*.test.ts'];
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: onEngine,
+          pool: 'forks',
+          testTimeout: 20_000,
+          hookTimeout: 20_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          include: onEngine,
+          setupFiles: ['scripts/vitest-engine.ts'],
+          pool: 'forks',
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+});
