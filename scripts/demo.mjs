@@ -52,10 +52,14 @@ await main(async () => {
   const clone = path.join(folder, 'clone');
   const state = path.join(folder, 'state');
   const git = (...args) =>
-    execFileSync('git', ['-c', 'user.name=Demo', '-c', 'user.email=demo@localhost', '-c', 'commit.gpgsign=false', ...args], {
-      cwd: clone,
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
+    execFileSync(
+      'git',
+      ['-c', 'user.name=Demo', '-c', 'user.email=demo@localhost', '-c', 'commit.gpgsign=false', ...args],
+      {
+        cwd: clone,
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
   const push = (files, subject) => {
     for (const [name, text] of Object.entries(files)) {
       mkdirSync(path.dirname(path.join(clone, name)), { recursive: true });
@@ -70,7 +74,8 @@ await main(async () => {
     say(`$ docker ${args.join(' ')}`);
     return execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   };
-  const quiet = (...args) => execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+  const quiet = (...args) =>
+    execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   /** Runs the CLI as a user would; `expected` is the exit code that this moment of the demo stands for. */
   const windlass = async (expected, ...args) => {
     say(`$ windlass ${args.join(' ')}`);
@@ -129,7 +134,17 @@ await main(async () => {
     say('$ windlass run');
     controller = spawn(
       projectNode,
-      ['--disable-warning=ExperimentalWarning', path.join(root, 'src/main.ts'), 'run', '--source', bare, '--state', state, '--settle', '2s'],
+      [
+        '--disable-warning=ExperimentalWarning',
+        path.join(root, 'src/main.ts'),
+        'run',
+        '--source',
+        bare,
+        '--state',
+        state,
+        '--settle',
+        '2s',
+      ],
       { env: projectEnvironment(), stdio: ['ignore', 'inherit', 'inherit'] },
     );
     const shop = 'wlt-demo-shop-site-1';
@@ -142,7 +157,10 @@ await main(async () => {
     };
     await healed(() => sees('hello again'), 'the new file is mounted');
     push({ 'stacks/wlt-demo-shop/compose.yaml': WEB(2) }, 'Version 2');
-    await healed(() => quiet('inspect', '-f', '{{.Config.Image}}', shop).endsWith(':2') && isRunning(shop), 'version 2 runs');
+    await healed(
+      () => quiet('inspect', '-f', '{{.Config.Image}}', shop).endsWith(':2') && isRunning(shop),
+      'version 2 runs',
+    );
     await windlass(0, 'wait', 'wlt-demo-shop', '--for', 'Ready', '--revision', 'head', '--timeout', '30s');
     docker('kill', 'wlt-demo-shop-side-1');
     await healed(() => isRunning('wlt-demo-shop-side-1'), 'the killed container runs again');

@@ -43,6 +43,7 @@ export async function runCli(options: CliOptions): Promise<number> {
       flags,
       args,
       json: output === 'json',
+      commands: COMMANDS,
       surface: async () => {
         opened ??= await options.open(flags);
         return opened.surface;

@@ -19,6 +19,8 @@ export interface CommandContext {
   readonly args: readonly string[];
   /** Json wanted with `-o json`. */
   readonly json: boolean;
+  /** All commands, for those that speak of them. */
+  readonly commands: readonly Command[];
   /** Opens the state directory and the source; made once, closed at the end. */
   surface(): Promise<Surface>;
   /** First signal: finish what runs. */

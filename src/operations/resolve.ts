@@ -171,7 +171,8 @@ export class Resolver {
   /** Values of the secrets that the project holds, by ref. */
   async #opener(stack: LoadedStack, prepared: Prepared, closed: string): Promise<(ref: string) => string> {
     const refs = findTokens(closed + Object.values(prepared.environment).join('\0'));
-    const values = refs.length === 0 ? new Map<string, string>() : await openSecrets(this.#house, stack, prepared.secrets, refs);
+    const values =
+      refs.length === 0 ? new Map<string, string>() : await openSecrets(this.#house, stack, prepared.secrets, refs);
     return (ref) => {
       const value = values.get(ref);
       if (value === undefined) throw new Error(`the secret ${ref} was not opened`);

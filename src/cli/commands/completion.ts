@@ -1,6 +1,5 @@
 // `windlass completion`: completes verbs and flags in a shell.
 import { type Command, UsageError } from '../command.ts';
-import { COMMANDS } from '../registry.ts';
 
 export const command: Command = {
   words: ['completion'],
@@ -8,9 +7,9 @@ export const command: Command = {
   usage: 'bash|zsh|fish',
   example: 'windlass completion bash > /etc/bash_completion.d/windlass',
   arity: [1, 1],
-  async run({ io, args }) {
-    const words = [...new Set(COMMANDS.map((one) => one.words[0] ?? ''))].sort();
-    const inner = COMMANDS.filter((one) => one.words.length > 1);
+  async run({ io, args, commands }) {
+    const words = [...new Set(commands.map((one) => one.words[0] ?? ''))].sort();
+    const inner = commands.filter((one) => one.words.length > 1);
     const groups = [...new Set(inner.map((one) => one.words[0] ?? ''))];
     if (args[0] === 'bash' || args[0] === 'zsh') {
       if (args[0] === 'zsh') io.data('autoload -U +X bashcompinit && bashcompinit');
@@ -28,7 +27,7 @@ export const command: Command = {
         `  esac; return; fi\n  COMPREPLY=($(compgen -W "${words.join(' ')}" -- "$cur"))\n}\ncomplete -o default -F _windlass windlass`,
       );
     } else if (args[0] === 'fish') {
-      for (const one of COMMANDS) {
+      for (const one of commands) {
         const [first = '', second] = one.words;
         io.data(
           second === undefined
