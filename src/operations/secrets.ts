@@ -15,7 +15,7 @@ export async function openSecrets(
   const byRef = new Map(secrets.map((secret) => [secret.ref, secret]));
   for (const ref of new Set(refs)) {
     const secret = byRef.get(ref);
-    if (!secret || secret.scheme !== 'vault')
+    if (secret?.scheme !== 'vault')
       throw new Fault('USAGE', `there is no provider for the secret reference ${ref} of stack ${stack.name}`);
     if (!house.vault) throw new Fault('VAULT_UNREACHABLE', 'there is no vault');
     const { key, scopes, policy } = secret;

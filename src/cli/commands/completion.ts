@@ -14,6 +14,7 @@ export const command: Command = {
     if (args[0] === 'bash' || args[0] === 'zsh') {
       if (args[0] === 'zsh') io.data('autoload -U +X bashcompinit && bashcompinit');
       io.data(
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: the shell's own variables
         '_windlass() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[1]}\n  if [ "$COMP_CWORD" -gt 1 ]; then case "$prev" in',
       );
       for (const group of groups)

@@ -37,7 +37,7 @@ export function isOurs(input: Pick<DiffInput, 'desired' | 'applied' | 'attempted
 }
 
 export function diffStack(input: DiffInput): StackDiff {
-  const { desired, index, applied } = input;
+  const { desired, index } = input;
   const containers = projectContainers(index, desired.project);
   const changes: Change[] = [];
   const warnings: string[] = [];
@@ -251,7 +251,7 @@ function diffService(context: ServiceContext, service: DesiredService): void {
 function chooseReplicas(context: ServiceContext, service: DesiredService, known: readonly ObservedContainer[]) {
   const score = (one: ObservedContainer): number =>
     (RUNNING.has(one.state) ? 4 : 0) +
-    (hashEquals(context, service, one) ? 2 : 0) +
+    (hashEquals(service, one) ? 2 : 0) +
     (one.name === containerName(context.desired, service, one.number) ? 1 : 0);
   const byNumber = new Map<number, ObservedContainer>();
   const leftovers: ObservedContainer[] = [];
@@ -271,7 +271,7 @@ export function containerName(desired: Desired, service: DesiredService, number:
   return service.containerName ?? `${desired.project}-${service.name}-${number}`;
 }
 
-function hashEquals(context: ServiceContext, service: DesiredService, container: ObservedContainer): boolean {
+function hashEquals(service: DesiredService, container: ObservedContainer): boolean {
   if (service.parents.length > 0) {
     // Compose hashes the ids of the parents' containers: compare our own label, the parents are compared by themselves.
     const label = container.labels[LABELS.definition];
@@ -287,7 +287,7 @@ function recreateReason(
   before: DesiredService | undefined,
 ): { cause: Cause; detail?: string; fields?: readonly FieldChange[] } | null {
   const { applied, desired, index, network, recreated, edited } = context;
-  if (!hashEquals(context, service, container)) {
+  if (!hashEquals(service, container)) {
     const fields = before ? fieldChanges(before, service) : [];
     // Same words under another recipe or Compose version, and the container is what was made then: re-baseline, do not recreate.
     const reworded =
