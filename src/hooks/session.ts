@@ -416,14 +416,9 @@ export class Session {
       case 'unknown':
         return true;
       case 'exec': {
-        const service =
-          action.kind === 'exec'
-            ? action.service
-            : action.kind === 'job' && action.job.context === 'exec'
-              ? action.job.service
-              : null;
-        if (service === null) throw new Error(`${action.id} has no service`);
-        await ports.endExec(service, name, signal);
+        const where = action.kind === 'job' ? action.job : action;
+        if (!('service' in where) || where.service === null) throw new Error(`${action.id} has no service`);
+        await ports.endExec({ service: where.service, user: where.user, mark: name }, signal);
         return true;
       }
       case 'container': {

@@ -325,7 +325,7 @@ export class FakeProcess {
         onLine(at('hello'));
         return this.world.exec(request.command, signal);
       }),
-    endExec: (service, _mark, signal) =>
+    endExec: ({ service }, signal) =>
       this.#call('endExec', signal, () => void this.world.story.push(`exec in ${service} ended`)),
     http: (call, signal) =>
       this.#call('http', signal, () => {
