@@ -41,6 +41,7 @@ async function main(): Promise<number> {
     io,
     argv,
     redact: (text) => redactor.redact(text),
+    rawObjects: async () => (await import('./adapters/git/raw-objects.ts')).rawObjectSource(),
     stop: stop.signal,
     now: now.signal,
     open: async (flags) => {

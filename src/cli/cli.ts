@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { nearest } from '../core/spec/suggest.ts';
 import type { Surface } from '../surface.ts';
-import { type Command, type Flags, UsageError } from './command.ts';
+import { type Command, type Flags, type RawObjectSource, UsageError } from './command.ts';
 import { sayError } from './exit.ts';
 import { formatCommandHelp, formatHelp, GLOBAL_FLAGS } from './help.ts';
 import type { Io } from './io.ts';
@@ -12,6 +12,7 @@ export interface CliOptions {
   readonly io: Io;
   readonly argv: readonly string[];
   readonly open: (flags: Flags) => Promise<{ readonly surface: Surface; close(): Promise<void> }>;
+  readonly rawObjects?: () => Promise<RawObjectSource>;
   readonly redact: (text: string) => string;
   readonly stop: AbortSignal;
   readonly now: AbortSignal;
@@ -48,6 +49,7 @@ export async function runCli(options: CliOptions): Promise<number> {
         opened ??= await options.open(flags);
         return opened.surface;
       },
+      ...(options.rawObjects ? { rawObjects: options.rawObjects } : {}),
       stop: options.stop,
       now: options.now,
     });

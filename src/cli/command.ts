@@ -1,5 +1,6 @@
 // Command: one record a verb. The flags are declared once; help, completion and parsing come from them.
 import { parseDuration } from '../core/spec/duration.ts';
+import type { ReadOutcome } from '../core/state/trust/verify-revs.ts';
 import type { Surface } from '../surface.ts';
 import type { Io } from './io.ts';
 
@@ -13,6 +14,9 @@ export interface Flag {
 
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
+/** Reads a rev of any repository on disk as raw bytes; never rejects. */
+export type RawObjectSource = (gitDir: string, rev: string) => Promise<ReadOutcome>;
+
 export interface CommandContext {
   readonly io: Io;
   readonly flags: Flags;
@@ -23,6 +27,8 @@ export interface CommandContext {
   readonly commands: readonly Command[];
   /** Opens the state directory and the source; made once, closed at the end. */
   surface(): Promise<Surface>;
+  /** Opens no state directory; absent where no repository can be read. */
+  readonly rawObjects?: () => Promise<RawObjectSource>;
   /** First signal: finish what runs. */
   readonly stop: AbortSignal;
   /** Second signal: leave at once. */

@@ -24,6 +24,7 @@ import * as stack from './commands/stack.ts';
 import { command as suspend } from './commands/suspend.ts';
 import { command as trace } from './commands/trace.ts';
 import { accept } from './commands/trust.ts';
+import { verify } from './commands/trust-verify.ts';
 import { command as unlock } from './commands/unlock.ts';
 import { command as validate } from './commands/validate.ts';
 import { command as wait } from './commands/wait.ts';
@@ -52,6 +53,7 @@ export const COMMANDS: readonly Command[] = [
   stack.restart,
   stack.scale,
   accept,
+  verify,
   catalog.list,
   catalog.show,
   schema,

@@ -4,7 +4,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { inflateSync } from 'node:zlib';
-import git from 'isomorphic-git';
 
 export interface RawObject {
   readonly kind: 'object';
@@ -41,7 +40,12 @@ interface Repository {
   readonly gitDir: string;
   /** Objects, refs and config. */
   readonly commonDir: string;
+  /** Directories with an `objects` folder: the common one first, then its alternates. */
+  readonly stores: readonly string[];
 }
+
+/** Loaded on first use: it is large, and most commands need no object. */
+const library = () => import('isomorphic-git');
 
 class Unread extends Error {
   readonly reason: RawObjectRefusal['reason'];
@@ -98,10 +102,27 @@ function locate(directory: string): Repository | Unread {
       : gitDir;
     const format = objectFormat(path.join(commonDir, 'config'));
     if (format !== 'sha1') return new Unread('sha256-repository', `object format ${format}`);
-    return { gitDir, commonDir };
+    return { gitDir, commonDir, stores: storesOf(commonDir) };
   } catch (error) {
     return new Unread('unreadable-repository', error instanceof Error ? error.message : String(error));
   }
+}
+
+/** isomorphic-git knows no alternates, so each one is asked as a repository of its own. */
+function storesOf(commonDir: string): string[] {
+  const stores = [commonDir];
+  for (let at = 0; at < stores.length && stores.length < 16; at++) {
+    const objects = path.join(stores[at]!, 'objects');
+    const list = path.join(objects, 'info', 'alternates');
+    if (!fs.existsSync(list)) continue;
+    for (const line of fs.readFileSync(list, 'utf8').split('\n')) {
+      const alternate = line === '' || line.startsWith('#') ? null : path.resolve(objects, line);
+      if (!alternate || path.basename(alternate) !== 'objects') continue;
+      const store = path.dirname(alternate);
+      if (!stores.includes(store)) stores.push(store);
+    }
+  }
+  return stores;
 }
 
 function findGitDir(directory: string): string | null {
@@ -155,7 +176,7 @@ async function resolveName(repository: Repository, name: string, cache: object):
   if (/^[0-9A-Fa-f]{40}$/.test(name)) return name.toLowerCase();
   if (/^[0-9A-Fa-f]{64}$/.test(name)) throw new Unread('sha256-repository', 'a SHA-256 object id');
   if (isRefName(name)) {
-    const oid = await resolveRef(repository, name === '@' ? 'HEAD' : name);
+    const oid = await resolveRefName(repository, name === '@' ? 'HEAD' : name);
     if (oid !== null) return oid;
   }
   if (/^[0-9A-Fa-f]{4,39}$/.test(name)) return expand(repository, name.toLowerCase(), cache);
@@ -169,7 +190,7 @@ function isRefName(name: string): boolean {
   return name.split('/').every((part) => part !== '' && !part.startsWith('.') && !part.endsWith('.lock'));
 }
 
-async function resolveRef(repository: Repository, name: string): Promise<string | null> {
+async function resolveRefName(repository: Repository, name: string): Promise<string | null> {
   let ref = name;
   if (name === 'HEAD') {
     const head = fs.readFileSync(path.join(repository.gitDir, 'HEAD'), 'utf8').trim();
@@ -189,9 +210,10 @@ async function resolveRef(repository: Repository, name: string): Promise<string 
         `refs/remotes/${ref}`,
         `refs/remotes/${ref}/HEAD`,
       ];
+  const { resolveRef } = await library();
   for (const candidate of candidates) {
     try {
-      const oid = await git.resolveRef({ fs, gitdir: repository.commonDir, ref: candidate });
+      const oid = await resolveRef({ fs, gitdir: repository.commonDir, ref: candidate });
       if (OID.test(oid)) return oid;
     } catch {
       // not under this name
@@ -201,34 +223,41 @@ async function resolveRef(repository: Repository, name: string): Promise<string 
 }
 
 async function expand(repository: Repository, short: string, cache: object): Promise<string> {
-  try {
-    return await git.expandOid({ fs, gitdir: repository.commonDir, oid: short, cache });
-  } catch (error) {
-    const isAmbiguous = error instanceof Error && error.name === 'AmbiguousError';
-    throw new Unread(
-      isAmbiguous ? 'ambiguous-rev' : 'unknown-rev',
-      isAmbiguous ? 'several objects start so' : 'no such object or ref',
-    );
+  const { expandOid } = await library();
+  const found = new Set<string>();
+  for (const store of repository.stores) {
+    try {
+      found.add(await expandOid({ fs, gitdir: store, oid: short, cache }));
+    } catch (error) {
+      if (nameOf(error) === 'AmbiguousError') throw new Unread('ambiguous-rev', 'several objects start so');
+    }
   }
+  if (found.size > 1) throw new Unread('ambiguous-rev', 'several objects start so');
+  for (const oid of found) return oid;
+  throw new Unread('unknown-rev', 'no such object or ref');
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : '';
 }
 
 async function readRaw(repository: Repository, oid: string, cache: object): Promise<RawObject> {
-  let result: Awaited<ReturnType<typeof git.readObject>>;
-  try {
-    // `deflated` gives loose objects as they lie on disk (so that size is bounded here) and packed ones as content.
-    result = await git.readObject({ fs, gitdir: repository.commonDir, oid, format: 'deflated', cache });
-  } catch (error) {
-    const isMissing = error instanceof Error && error.name === 'NotFoundError';
-    throw new Unread(
-      isMissing ? 'unknown-rev' : 'unreadable-object',
-      error instanceof Error ? error.message : String(error),
-      oid,
-    );
+  const { readObject } = await library();
+  for (const store of repository.stores) {
+    try {
+      // `deflated` gives loose objects as they lie on disk (so that size is bounded here) and packed ones as content.
+      const result = await readObject({ fs, gitdir: store, oid, format: 'deflated', cache });
+      if (!(result.object instanceof Uint8Array)) throw new Unread('not-commit-or-tag', result.format ?? '', oid);
+      if (result.format === 'deflated') return { kind: 'object', oid, ...inflateLoose(result.object, oid) };
+      if (result.format !== 'content') throw new Unread('not-commit-or-tag', result.format ?? '', oid);
+      return { kind: 'object', oid, type: result.type ?? '', bytes: result.object };
+    } catch (error) {
+      if (error instanceof Unread) throw error;
+      if (nameOf(error) === 'NotFoundError') continue;
+      throw new Unread('unreadable-object', error instanceof Error ? error.message : String(error), oid);
+    }
   }
-  if (result.format === 'deflated') return { kind: 'object', oid, ...inflateLoose(result.object as Uint8Array, oid) };
-  if (result.format !== 'content' || !(result.object instanceof Uint8Array))
-    throw new Unread('not-commit-or-tag', result.format ?? '', oid);
-  return { kind: 'object', oid, type: result.type ?? '', bytes: result.object };
+  throw new Unread('unknown-rev', 'no such object', oid);
 }
 
 function inflateLoose(deflated: Uint8Array, oid: string): { type: string; bytes: Uint8Array } {

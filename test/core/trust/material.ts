@@ -77,8 +77,9 @@ export function wire(value: Buffer | string): Buffer {
   return Buffer.concat([length, bytes]);
 }
 
-function mpint(base64url: string): Buffer {
-  const bytes = Buffer.from(base64url, 'base64url');
+export function mpint(value: string | Buffer): Buffer {
+  const whole = typeof value === 'string' ? Buffer.from(value, 'base64url') : value;
+  const bytes = whole.subarray(whole.findIndex((byte) => byte !== 0));
   return wire(bytes[0]! >= 0x80 ? Buffer.concat([Buffer.of(0), bytes]) : bytes);
 }
 
@@ -123,6 +124,100 @@ export function handRsa(bits: number, exponent = 65_537): HandKey {
   return { type: 'ssh-rsa', blob, privateKey, application: null, line: `ssh-rsa ${blob.toString('base64')}` };
 }
 
+const ECDSA = {
+  nistp256: { jwk: 'P-256', hash: 'sha256', size: 32 },
+  nistp384: { jwk: 'P-384', hash: 'sha384', size: 48 },
+  nistp521: { jwk: 'P-521', hash: 'sha512', size: 66 },
+} as const;
+
+export function handEcdsa(curve: keyof typeof ECDSA, application: string | null = null): HandKey {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: ECDSA[curve].jwk });
+  const { x, y } = publicKey.export({ format: 'jwk' });
+  const point = Buffer.concat([Buffer.of(4), Buffer.from(x!, 'base64url'), Buffer.from(y!, 'base64url')]);
+  const type = application === null ? `ecdsa-sha2-${curve}` : `sk-ecdsa-sha2-${curve}@openssh.com`;
+  const blob = Buffer.concat([
+    wire(type),
+    wire(curve),
+    wire(point),
+    ...(application === null ? [] : [wire(application)]),
+  ]);
+  return { type, blob, privateKey, application, line: `${type} ${blob.toString('base64')}` };
+}
+
+/** Signs as the key's type does; `bend` sees the raw signature (r and s side by side for ECDSA). */
+export function signRaw(
+  key: HandKey,
+  data: Buffer,
+  digest?: string | null,
+  bend = (raw: Buffer): Buffer => raw,
+): Buffer {
+  const curve = Object.entries(ECDSA).find(([name]) => key.type.includes(name))?.[1];
+  if (!curve) return bend(sign(digest ?? null, data, key.privateKey));
+  const raw = bend(sign(curve.hash, data, { key: key.privateKey, dsaEncoding: 'ieee-p1363' }));
+  return Buffer.concat([mpint(raw.subarray(0, curve.size)), mpint(raw.subarray(curve.size))]);
+}
+
+export interface HandCertificate {
+  readonly type?: string;
+  readonly serial?: bigint;
+  readonly kind?: number;
+  readonly keyId?: string;
+  readonly principals?: readonly string[];
+  readonly validAfter?: bigint;
+  readonly validBefore?: bigint;
+  readonly critical?: Buffer;
+  readonly extensions?: Buffer;
+  readonly reserved?: string;
+  /** In the place of the authority's blob. */
+  readonly authorityBlob?: Buffer;
+  readonly algorithm?: string;
+  readonly digest?: string;
+  readonly trailing?: Buffer;
+}
+
+/** A certificate blob for the subject, with any field bent. */
+export function handCertify(authority: HandKey, subject: HandKey, bent: HandCertificate = {}): Buffer {
+  const [stem, at] = subject.type.split('@');
+  const type = bent.type ?? `${stem}-cert-v01@openssh.com${at === undefined || at === 'openssh.com' ? '' : at}`;
+  const fields = subject.blob.subarray(wire(subject.type).length);
+  const u64 = (value: bigint): Buffer => {
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigUInt64BE(value);
+    return bytes;
+  };
+  const body = Buffer.concat([
+    wire(type),
+    wire(Buffer.alloc(32, 7)),
+    fields,
+    u64(bent.serial ?? 42n),
+    Buffer.from([0, 0, 0, bent.kind ?? 1]),
+    wire(bent.keyId ?? 'by hand'),
+    wire(Buffer.concat((bent.principals ?? ['deploy@example.com']).map(wire))),
+    u64(bent.validAfter ?? BigInt(DATED - 1000)),
+    u64(bent.validBefore ?? BigInt(AT.getTime() / 1000 + 1000)),
+    wire(bent.critical ?? ''),
+    wire(bent.extensions ?? ''),
+    wire(bent.reserved ?? ''),
+    wire(bent.authorityBlob ?? authority.blob),
+  ]);
+  const isRsa = authority.type === 'ssh-rsa';
+  const flags = Buffer.from([1, 0, 0, 0, 9]);
+  const data =
+    authority.application === null
+      ? body
+      : Buffer.concat([
+          createHash('sha256').update(authority.application).digest(),
+          flags,
+          createHash('sha256').update(body).digest(),
+        ]);
+  const signature = Buffer.concat([
+    wire(bent.algorithm ?? (isRsa ? 'rsa-sha2-512' : authority.type)),
+    wire(signRaw(authority, data, bent.digest ?? (isRsa ? 'sha512' : null))),
+    ...(authority.application === null ? [] : [flags]),
+  ]);
+  return Buffer.concat([body, wire(signature), bent.trailing ?? Buffer.alloc(0)]);
+}
+
 export interface HandSignature {
   readonly magic?: string;
   readonly version?: number;
@@ -134,6 +229,14 @@ export interface HandSignature {
   readonly keyBlob?: Buffer;
   /** Of security keys. */
   readonly flags?: number;
+  /** Written in the place of the signed flags and counter. */
+  readonly writtenFlags?: Buffer;
+  /** Signs for another application than the key's. */
+  readonly application?: string;
+  /** Bends the raw signature before it is encoded. */
+  readonly bend?: (raw: Buffer) => Buffer;
+  /** In the place of the whole encoded signature. */
+  readonly encoded?: (raw: Buffer) => Buffer;
   readonly trailing?: Buffer;
   readonly trailingInside?: Buffer;
 }
@@ -152,14 +255,16 @@ export function handSign(key: HandKey, payload: Buffer, bent: HandSignature = {}
     key.application === null
       ? signed
       : Buffer.concat([
-          createHash('sha256').update(key.application).digest(),
+          createHash('sha256')
+            .update(bent.application ?? key.application)
+            .digest(),
           flags,
           createHash('sha256').update(signed).digest(),
         ]);
   const signature = Buffer.concat([
     wire(bent.algorithm ?? (isRsa ? 'rsa-sha2-512' : key.type)),
-    wire(sign(digest, data, key.privateKey)),
-    ...(key.application === null ? [] : [flags]),
+    wire((bent.encoded ?? ((raw: Buffer) => raw))(signRaw(key, data, digest, bent.bend))),
+    ...(key.application === null ? [] : [bent.writtenFlags ?? flags]),
     bent.trailingInside ?? Buffer.alloc(0),
   ]);
   const version = Buffer.alloc(4);

@@ -1,6 +1,8 @@
 // The table of verdicts: commits and tags, honest and hostile, each with the verdict and reason that `judge` must give.
 // Some rows are asked of ssh-keygen or git too, where those are known to agree.
 
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Judgement, type JudgeOptions, judge } from '../../../src/core/state/trust/judge.ts';
 import { REASONS, type ReasonCode } from '../../../src/core/state/trust/reason.ts';
@@ -727,3 +729,184 @@ for (const [title, rows] of Object.entries(TABLE))
         if (more.git) expect(askGit(sample), 'what git says').toBe(more.git);
       });
   });
+
+describe('windlass trust verify', () => {
+  const main = resolve(import.meta.dirname, '../../../src/main.ts');
+  const verify = (...args: readonly string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'trust', 'verify', ...args], {
+      cwd: m.dir,
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'], HOME: m.dir, TZ: 'UTC' },
+    });
+    return { status, stdout, stderr };
+  };
+  const write = (bytes: Buffer, type = 'commit'): string =>
+    m.run('git', ['-C', 'repo', 'hash-object', '-t', type, '-w', '--stdin', '--literally'], bytes).toString().trim();
+  let common: readonly string[];
+
+  beforeAll(() => {
+    m.write('allowed', defaultRoots().allowedSigners!);
+    m.write('keyring.asc', keyring);
+    common = [
+      '--git-dir',
+      'repo',
+      '--allowed-signers',
+      'allowed',
+      '--keyring',
+      'keyring.asc',
+      '--at',
+      AT.toISOString(),
+    ];
+    const tag = Buffer.concat([tagPayload(), Buffer.from(m.sshSign('alice', tagPayload()))]);
+    m.git('-C', 'repo', 'update-ref', 'refs/heads/good', write(genuine));
+    m.git('-C', 'repo', 'update-ref', 'refs/tags/v1', write(tag, 'tag'));
+    m.git('-C', 'repo', 'update-ref', 'refs/heads/bare', write(commitPayload()));
+    write(pgpCommit);
+  });
+
+  it('writes one line of JSON a rev, in order, and exits 0 when all are valid', () => {
+    const pgpId = objectId('commit', pgpCommit);
+    const { status, stdout, stderr } = verify(...common, '--json', 'good', 'v1', pgpId.slice(0, 10));
+    expect(stderr).toBe('');
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      {
+        rev: 'good',
+        oid: objectId('commit', genuine),
+        verdict: 'valid',
+        format: 'ssh',
+        principal: 'alice@example.com',
+        fingerprint: fingerprint('alice'),
+        reason: 'ok',
+      },
+      expect.objectContaining({ rev: 'v1', verdict: 'valid', format: 'ssh' }),
+      {
+        rev: pgpId.slice(0, 10),
+        oid: pgpId,
+        verdict: 'valid',
+        format: 'openpgp',
+        principal: null,
+        fingerprint: gpg['ed'],
+        reason: 'ok',
+      },
+    ]);
+    expect(status).toBe(0);
+    expect(verify(...common, '-o', 'json', 'good', 'v1', pgpId.slice(0, 10)).stdout).toBe(stdout);
+  });
+
+  it('judges the rest when one rev is bad, and exits 5', () => {
+    const { status, stdout } = verify(...common, '--json', 'nowhere', 'bare', 'good', 'good^{tree}');
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.map(({ reason }) => reason)).toEqual(['unknown-rev', 'no-signature', 'ok', 'unknown-rev']);
+    expect(status).toBe(5);
+  });
+
+  it('exits 5 for what proves history only', () => {
+    m.write('old', `alice valid-before="20240530" ${pub['alice']}\n`);
+    const args = [
+      '--git-dir',
+      'repo',
+      '--allowed-signers',
+      'old',
+      '--at',
+      String(AT.getTime() / 1000),
+      '--json',
+      'good',
+    ];
+    const { status, stdout } = verify(...args);
+    expect(JSON.parse(stdout)).toMatchObject({ verdict: 'valid-history-only', principal: 'alice' });
+    expect(status).toBe(5);
+  });
+
+  it('refuses every rev when the named revocation list is missing', () => {
+    const { status, stdout, stderr } = verify(...common, '--revoked', 'nowhere', '--json', 'good');
+    expect(JSON.parse(stdout)).toMatchObject({ verdict: 'invalid', reason: 'bad-revocation-list' });
+    expect(stderr).toContain('nowhere');
+    expect(status).toBe(5);
+  });
+
+  it('says a readable line without --json, and warns of lines that grant nothing', () => {
+    m.write('mixed', `bob nonsense\nalice ${pub['alice']}\n`);
+    const { status, stdout, stderr } = verify(
+      '--git-dir',
+      'repo/.git',
+      '--allowed-signers',
+      'mixed',
+      '--at',
+      '2024-06-01',
+      'good',
+    );
+    expect(stdout).toMatch(/^valid good \([0-9a-f]{12}\) {2}alice ssh SHA256:/);
+    expect(stderr).toContain('mixed:1');
+    expect(status).toBe(0);
+  });
+
+  it('takes unreadable roots, a bad time and no rev as usage errors', () => {
+    for (const args of [
+      ['--allowed-signers', 'nowhere', 'good'],
+      ['--keyring', 'repo', 'good'],
+      ['--at', '2024-02-30', 'good'],
+      ['--at', 'yesterday', 'good'],
+      ['--json'],
+    ])
+      expect(verify('--git-dir', 'repo', ...args), args.join(' ')).toMatchObject({ status: 3, stdout: '' });
+  });
+
+  it('reads packed objects and refs, through a .git file too', () => {
+    const loose = [genuine, pgpCommit].map((bytes) => `${objectId('commit', bytes)}\n`).join('');
+    m.run('git', ['-C', 'repo', 'pack-objects', '-q', '.git/objects/pack/pack'], loose);
+    m.git('-C', 'repo', 'prune-packed', '-q');
+    m.git('-C', 'repo', 'pack-refs', '--all');
+    m.write('pointer', `gitdir: ${m.file('repo/.git')}\n`);
+    const { stdout } = verify(
+      ...common,
+      '--git-dir',
+      'pointer',
+      '--json',
+      'good',
+      'refs/tags/v1',
+      objectId('commit', genuine),
+    );
+    expect(stdout.match(/"verdict":"valid"/g)).toHaveLength(3);
+  });
+
+  it('refuses directories that are no repository', () => {
+    const { status, stdout } = verify('--git-dir', 'nowhere', '--json', 'good');
+    expect(JSON.parse(stdout)).toMatchObject({ oid: null, reason: 'unreadable-repository' });
+    expect(status).toBe(5);
+  });
+});
+
+describe('judge', () => {
+  it('answers for whatever is given to it', async () => {
+    const roots = await parseTrustRoots(defaultRoots());
+    for (const nonsense of [null, undefined, {}, { oid: 1, type: 'commit', bytes: null }, { oid: '', type: 'tag' }]) {
+      const judgement = await judge(nonsense as never, roots, AT);
+      expect(judgement.verdict).toBe('invalid');
+    }
+    expect(
+      await judge({ oid: objectId('commit', genuine), type: 'commit', bytes: genuine }, null as never, AT),
+    ).toMatchObject({ verdict: 'invalid', reason: 'internal-error' });
+  });
+
+  it('accepts no single flipped byte of a signed commit', async () => {
+    const roots = await parseTrustRoots(defaultRoots());
+    for (const bytes of [genuine, pgpCommit])
+      for (let at = 0; at < bytes.length; at++) {
+        const bent = Buffer.from(bytes);
+        bent[at]! ^= 1 << (at % 8);
+        const judgement = await judge({ oid: objectId('commit', bent), type: 'commit', bytes: bent }, roots, AT);
+        if (judgement.verdict !== 'invalid') accepted.push(`${at}: ${bent.toString('latin1', at - 8, at + 8)}`);
+        expect(judgement.reason, `byte ${at}`).not.toBe('internal-error');
+      }
+    expect(accepted).toEqual([]);
+  });
+  const accepted: string[] = [];
+});

@@ -36,11 +36,13 @@ export interface AllowedSigners {
   readonly problems: readonly TrustProblem[];
 }
 
+export type LocalOffset = (wallMs: number) => number;
+
 export interface AllowedSignersOptions {
   /** How places name the file. */
   readonly fileName: string;
-  /** Minutes east of UTC for times without `Z`. */
-  readonly offsetMinutes: number;
+  /** Minutes east of UTC for a time without `Z`, asked with its wall clock read as UTC, in milliseconds. */
+  readonly offsetMinutes: LocalOffset;
 }
 
 /** Never throws: bad lines become problems. */
@@ -72,7 +74,7 @@ function bad(message: string): Refusal {
   return new Refusal('bad-allowed-signers', message);
 }
 
-function parseLine(content: string, place: string, offsetMinutes: number): { line: SignerLine; blob: Buffer } {
+function parseLine(content: string, place: string, offsetMinutes: LocalOffset): { line: SignerLine; blob: Buffer } {
   // U+FFFD stands for bytes that were no UTF-8: two such names would look the same.
   if (/[\0-\x08\x0a-\x1f\x7f\ufffd\ufeff]/.test(content)) throw bad('control character, or not UTF-8');
   const [principals, afterPrincipals] = takePrincipals(content);
@@ -151,7 +153,7 @@ function endOfOptions(text: string): number {
 type LineOptions = Pick<SignerLine, 'namespaces' | 'validAfter' | 'validBefore' | 'isAuthority'>;
 const NO_OPTIONS: LineOptions = { namespaces: null, validAfter: null, validBefore: null, isAuthority: false };
 
-function parseOptions(text: string, offsetMinutes: number): LineOptions {
+function parseOptions(text: string, offsetMinutes: LocalOffset): LineOptions {
   const seen = new Map<string, string>();
   let rest = text;
   for (;;) {
@@ -178,8 +180,8 @@ function parseOptions(text: string, offsetMinutes: number): LineOptions {
   };
 }
 
-/** `YYYYMMDD[HHMM[SS]]` with `Z` or `UTC`, or local to `offsetMinutes`; seconds since the epoch. Throws Refusal. */
-function parseTime(text: string, offsetMinutes: number): number {
+/** `YYYYMMDD[HHMM[SS]]` with `Z` or `UTC`, or local by `offsetMinutes`; seconds since the epoch. Throws Refusal. */
+function parseTime(text: string, offsetMinutes: LocalOffset): number {
   const match = /^(\d{4})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})?)?(Z|UTC)?$/i.exec(text);
   if (!match) throw bad(`time ${quote(text)}`);
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0)) as number[];
@@ -193,7 +195,7 @@ function parseTime(text: string, offsetMinutes: number): number {
     written.getUTCMinutes() === minute! &&
     written.getUTCSeconds() === second!;
   if (!isReal) throw bad(`time ${quote(text)} does not exist`);
-  return milliseconds / 1000 - (match[7] ? 0 : offsetMinutes * 60);
+  return milliseconds / 1000 - (match[7] ? 0 : offsetMinutes(milliseconds) * 60);
 }
 
 /** The name that a plain key's line gives: its first literal that no negation excludes; null when it names nobody. */

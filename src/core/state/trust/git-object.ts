@@ -2,6 +2,7 @@
 // It refuses every construction on which two readers could disagree. It never decodes, normalises or re-writes bytes.
 
 import { createHash } from 'node:crypto';
+import type { RefusalCode } from './reason.ts';
 import { quote, Refusal } from './refusal.ts';
 
 export interface GitHeader {
@@ -244,6 +245,24 @@ export function parseTag(content: Uint8Array, options: { readonly strict: boolea
     payload: bytes.subarray(0, start ?? bytes.length),
     signature: start === undefined ? null : bytes.subarray(start),
   };
+}
+
+export type ParsedGitObject =
+  | { readonly kind: 'parsed'; readonly object: GitCommit | GitTag }
+  | { readonly kind: 'refused'; readonly reason: RefusalCode; readonly detail: string };
+
+/** As parseCommit and parseTag, but total: for readers outside this room, such as that of statements. */
+export function readGitObject(
+  type: 'commit' | 'tag',
+  content: Uint8Array,
+  options: { readonly strict: boolean },
+): ParsedGitObject {
+  try {
+    return { kind: 'parsed', object: type === 'commit' ? parseCommit(content, options) : parseTag(content, options) };
+  } catch (error) {
+    if (error instanceof Refusal) return { kind: 'refused', reason: error.code, detail: error.message };
+    return { kind: 'refused', reason: 'internal-error', detail: String(error) };
+  }
 }
 
 function armorStarts(bytes: Buffer): number[] {

@@ -307,7 +307,7 @@ async function verifyKey(openpgp: Library, block: KeyBlock, ring: KeyringPackets
       revocations: await collectRevocations(openpgp, signatures, primary, TYPE.subkeyRevocation, data),
     });
   }
-  return { primary: { ...primary }, revocations, direct, users, subkeys, unusable: notes.unusable };
+  return { primary, revocations, direct, users, subkeys, unusable: notes.unusable };
 }
 
 function isCertification(type: number): boolean {
@@ -534,15 +534,17 @@ function hasSignFlag(flags: number | null): boolean {
   return flags !== null && (flags & SIGN_FLAG) !== 0;
 }
 
-/** The newest claim that is not dated after `latest`; of several in one second, the one that grants least. */
+/**
+ * The newest claim that is not dated after `latest`; of several in one second, the one that grants least. When all are
+ * younger, the oldest: tools replace self-signatures on renewal, and a renewed key must still prove its old signatures.
+ */
 function latestClaim(claims: readonly Claim[], latest: number): Claim | null {
-  let best: Claim | null = null;
-  for (const claim of claims) {
-    if (claim.created > latest) continue;
-    if (!best || claim.created > best.created || (claim.created === best.created && lifetime(claim) < lifetime(best)))
-      best = claim;
-  }
-  return best;
+  const known = claims.filter((claim) => claim.created <= latest);
+  const [first = null] =
+    known.length > 0
+      ? known.toSorted((a, b) => b.created - a.created || lifetime(a) - lifetime(b))
+      : claims.toSorted((a, b) => a.created - b.created || lifetime(a) - lifetime(b));
+  return first;
 }
 
 function lifetime(claim: Claim): number {

@@ -1,7 +1,7 @@
 // Trust roots: the parsed allowed signers, keyring and revocation list, made once and asked for many objects.
 // A root that cannot be used as a whole refuses everything; it never shrinks to a warning.
 
-import { type AllowedSigners, parseAllowedSigners, type TrustProblem } from './allowed-signers.ts';
+import { type AllowedSigners, type LocalOffset, parseAllowedSigners, type TrustProblem } from './allowed-signers.ts';
 import { EMPTY_KEYRING, type Keyring, loadKeyring } from './openpgp.ts';
 import type { RefusalCode } from './reason.ts';
 import { Refusal } from './refusal.ts';
@@ -22,8 +22,8 @@ export interface TrustRootsInput {
   readonly allowedSigners?: string | null | undefined;
   readonly keyring?: Uint8Array | null | undefined;
   readonly revoked?: Uint8Array | null | undefined;
-  /** Minutes east of UTC for allowed_signers times without `Z`; default 0. */
-  readonly offsetMinutes?: number | undefined;
+  /** Minutes east of UTC for allowed_signers times without `Z`; default: they are UTC. */
+  readonly offsetMinutes?: LocalOffset | undefined;
   /** A bad line refuses everything instead of granting nothing by itself; default false. */
   readonly refuseBadLines?: boolean | undefined;
   /** How problems name the files. */
@@ -49,7 +49,7 @@ export function parseTrustRoots(input: TrustRootsInput): Promise<TrustRoots> {
         ? NO_SIGNERS
         : parseAllowedSigners(allowedSigners, {
             fileName: input.names?.allowedSigners ?? 'allowed_signers',
-            offsetMinutes: input.offsetMinutes ?? 0,
+            offsetMinutes: input.offsetMinutes ?? (() => 0),
           });
     const [problem] = signers.problems;
     if (problem && input.refuseBadLines === true) {

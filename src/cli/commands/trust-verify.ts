@@ -1,0 +1,122 @@
+// `windlass trust verify`: judges signed commits and tags of any repository, offline, one line each.
+// It reads the trust roots and hands them to the core; it decides nothing itself.
+import { readFile } from 'node:fs/promises';
+import { REASONS } from '../../core/state/trust/reason.ts';
+import { formatRevJudgement, type RevJudgement, verifyRevs } from '../../core/state/trust/verify-revs.ts';
+import { type Command, textFlag, UsageError } from '../command.ts';
+import { EXIT } from '../exit.ts';
+import type { Io } from '../io.ts';
+
+const LARGEST_ROOT_BYTES = 64 * 1024 * 1024;
+
+export const verify: Command = {
+  words: ['trust', 'verify'],
+  summary: 'judge the signatures of commits and tags, offline, in any repository',
+  usage: 'REV...',
+  example: 'windlass trust verify --git-dir .git --allowed-signers allowed_signers --revoked revoked HEAD v1.2.0',
+  flags: {
+    'git-dir': { type: 'string', value: 'DIR', help: 'the repository: bare, .git or a work tree; default: here' },
+    'allowed-signers': { type: 'string', value: 'FILE', help: 'SSH keys that may sign, as ssh-keygen(1) describes' },
+    keyring: { type: 'string', value: 'FILE', help: 'OpenPGP public keys, armored or binary' },
+    revoked: { type: 'string', value: 'FILE', help: 'keys and fingerprints, or a KRL; a missing file refuses all' },
+    at: { type: 'string', value: 'TIME', help: 'the time to judge by: 2026-01-31T12:00:00Z or seconds; default: now' },
+    strict: { type: 'boolean', help: 'the profile of statements: single parent, exact form' },
+    json: { type: 'boolean', help: 'one JSON object a line; also -o json' },
+  },
+  arity: [1, Number.MAX_SAFE_INTEGER],
+  async run({ io, flags, args, json, rawObjects }) {
+    if (!rawObjects) throw new Error('no reader of raw objects was given');
+    const at = readTime(textFlag(flags, 'at'));
+    const signersFile = textFlag(flags, 'allowed-signers');
+    const keyringFile = textFlag(flags, 'keyring');
+    const revokedFile = textFlag(flags, 'revoked');
+    const signers = await readRoot('allowed-signers', signersFile);
+    const keyring = await readRoot('keyring', keyringFile);
+    let allValid = true;
+    const judgements = verifyRevs({
+      gitDir: textFlag(flags, 'git-dir') ?? '.',
+      revs: args,
+      at,
+      strict: flags['strict'] === true,
+      allowedSigners: signers?.toString('utf8'),
+      keyring,
+      revoked: await readRevoked(io, revokedFile),
+      offsetMinutes: localOffset,
+      names: {
+        allowedSigners: signersFile ?? '',
+        keyring: keyringFile ?? '',
+        revoked: revokedFile ?? '',
+      },
+      readObject: await rawObjects(),
+      onRoots: ({ problems }) => {
+        for (const { place, message } of problems) io.words(`${io.paint('yellow', 'warning')}: ${place}: ${message}`);
+      },
+    });
+    for await (const judgement of judgements) {
+      allValid &&= judgement.verdict === 'valid';
+      io.data(json || flags['json'] === true ? formatRevJudgement(judgement) : formatLine(io, judgement));
+    }
+    return allValid ? EXIT.done : EXIT.refused;
+  },
+};
+
+async function readRoot(flag: string, file: string | undefined): Promise<Buffer | undefined> {
+  if (file === undefined) return undefined;
+  let content: Buffer;
+  try {
+    content = await readFile(file);
+  } catch (error) {
+    throw new UsageError(`--${flag} ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`);
+  }
+  if (content.length > LARGEST_ROOT_BYTES) throw new UsageError(`--${flag} ${file} is larger than 64 MiB`);
+  return content;
+}
+
+/** Null refuses everything: a list that was named and is not there must not count as an empty one. */
+async function readRevoked(io: Io, file: string | undefined): Promise<Buffer | null | undefined> {
+  try {
+    return await readRoot('revoked', file);
+  } catch (error) {
+    io.words(`${io.paint('red', 'error')}: ${(error as Error).message}; nothing is accepted without it`);
+    return null;
+  }
+}
+
+/** A date with a zone, a date alone (UTC midnight), or seconds since the epoch. */
+function readTime(text: string | undefined): Date {
+  if (text === undefined) return new Date();
+  if (/^@?\d{1,11}$/.test(text)) return new Date(Number(text.replace('@', '')) * 1000);
+  const match = /^(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2}))?$/.exec(text);
+  const time = new Date(match ? text.replace(' ', 'T') : Number.NaN);
+  const day = match ? new Date(match[1]!) : time;
+  // The parser of dates takes 30 February for 1 March.
+  if (Number.isNaN(time.getTime()) || Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== match?.[1])
+    throw new UsageError(`--at takes a time such as 2026-01-31T12:00:00Z or seconds since 1970, not ${text}`);
+  return time;
+}
+
+/** allowed_signers times without a zone are local times of this machine, also across a change of the clocks. */
+function localOffset(wallMs: number): number {
+  const wall = new Date(wallMs);
+  const local = new Date(
+    wall.getUTCFullYear(),
+    wall.getUTCMonth(),
+    wall.getUTCDate(),
+    wall.getUTCHours(),
+    wall.getUTCMinutes(),
+    wall.getUTCSeconds(),
+  );
+  return (wallMs - local.getTime()) / 60_000;
+}
+
+function formatLine(
+  io: Io,
+  { rev, oid, verdict, format, principal, fingerprint, reason, detail }: RevJudgement,
+): string {
+  const style = verdict === 'valid' ? 'green' : verdict === 'invalid' ? 'red' : 'yellow';
+  const name = oid === null || oid.startsWith(rev) ? rev : `${rev} (${oid.slice(0, 12)})`;
+  const who = [principal, format === 'none' ? null : format, fingerprint].filter((part) => part !== null).join(' ');
+  const why =
+    verdict === 'valid' ? [] : [`${reason}: ${REASONS[reason].help}`, ...(detail === '' ? [] : [`(${detail})`])];
+  return [`${io.paint(style, verdict)} ${name}`, ...(who === '' ? [] : [who]), ...why].join('  ');
+}
