@@ -62,6 +62,9 @@ export interface Traced {
   readonly signer: string | null;
 }
 
+/** Without a sign of life for this long a controller on another host counts as gone. */
+const BEAT_MS = 15_000;
+
 export class Surface {
   readonly house: House;
   readonly bench: Workbench;
@@ -271,8 +274,8 @@ export class Surface {
     const known = this.house.store.value('controller') as
       | { owner: string; sinceMs: number; beatMs?: number }
       | undefined;
-    const BEAT_MS = 15_000;
-    return known && this.house.clock.nowMs() - (known.beatMs ?? known.sinceMs) < BEAT_MS ? known : null;
+    if (!known || this.house.settings.hasEnded(known.owner)) return null;
+    return this.house.clock.nowMs() - (known.beatMs ?? known.sinceMs) < BEAT_MS ? known : null;
   }
 
   /** Asks the running controller to look now; resolves when it heard. False when none runs. */

@@ -7,6 +7,7 @@ import { openRuntime } from './adapters/compose/runtime.ts';
 import { ProjectFolders } from './adapters/files/project-folder.ts';
 import { openSource } from './adapters/git/repository.ts';
 import { openStore } from './adapters/journal/store.ts';
+import { isAlive, ownIdentity } from './adapters/process/identity.ts';
 import { redactor } from './adapters/process/redact.ts';
 import { run, spawnStream } from './adapters/process/run.ts';
 import { openVault } from './adapters/vault/embedded.ts';
@@ -75,7 +76,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       pruneLimit: options.pruneLimit ?? PRUNE_LIMIT,
       concurrency: options.concurrency ?? CONCURRENCY,
       bundled: bundledApps(),
-      owner: `${hostname()}:${process.pid}`,
+      owner: `${hostname()}:${ownIdentity.pid}:${ownIdentity.born}`,
+      hasEnded,
     },
     async close() {
       await source.close();
@@ -84,6 +86,13 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       store.close();
     },
   };
+}
+
+/** An owner is `host:pid:birth`; only this host's processes can be looked up. */
+function hasEnded(owner: string): boolean {
+  const [host, pid, ...born] = owner.split(':');
+  if (host !== hostname() || !/^\d+$/.test(pid ?? '')) return false;
+  return !isAlive({ pid: Number(pid), born: born.join(':') });
 }
 
 /** The catalog that comes with Windlass: small text files below `apps/`. */

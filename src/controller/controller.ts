@@ -368,13 +368,15 @@ export class Controller {
     const { store, clock, redact } = this.#house;
     const previous = store.conditions(name);
     const refused = this.#bench.refused(name);
+    const newest = this.#at?.revision.commit ?? '';
+    const rolledBack = judged !== null && refused !== null && refused.instead === judged.at.revision.commit;
     const settled = settle({
       nowMs: clock.nowMs(),
       previous,
-      revision: this.#at?.revision.commit ?? '',
+      // A newer commit may have come while this one was worked on: the conditions speak of the one that was judged.
+      revision: judged && !rolledBack ? judged.at.revision.commit : newest,
       appliedRevision: store.applied(name)?.revision ?? '',
-      rolledBack:
-        judged !== null && refused !== null && refused.instead === judged.at.revision.commit ? refused.reason : null,
+      rolledBack: rolledBack ? (refused?.reason ?? '') : null,
       verified: { kind: 'disabled' },
       outcome,
       health: judged

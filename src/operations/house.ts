@@ -19,6 +19,8 @@ export interface Settings {
   readonly bundled: Readonly<Record<string, string>>;
   /** Told to people as the writer of leases: host and process. */
   readonly owner: string;
+  /** Is the writer of a lease known to have ended? False when it cannot be told (another host). */
+  readonly hasEnded: (owner: string) => boolean;
 }
 
 export interface House {

@@ -33,8 +33,17 @@ export function holdLeases(
   timer.unref();
   try {
     for (const stack of [...stacks].sort()) {
-      if (!store.acquire(leaseName(stack), settings.owner, LEASE_MS, clock.nowMs())) {
-        const other = store.leases().find((lease) => lease.name === leaseName(stack));
+      const acquire = () => store.acquire(leaseName(stack), settings.owner, LEASE_MS, clock.nowMs());
+      const holder = () => store.leases().find((lease) => lease.name === leaseName(stack));
+      let got = acquire();
+      const dead = got ? undefined : holder();
+      if (dead && settings.hasEnded(dead.owner)) {
+        // Its process was killed on this very host: no need to wait for the lease to run out.
+        store.release(leaseName(stack), dead.owner);
+        got = acquire();
+      }
+      if (!got) {
+        const other = holder();
         throw new Fault('LOCK_HELD', `stack ${stack} is being worked on by ${other?.owner ?? 'another process'}`, {
           data: { stack, owner: other?.owner ?? '' },
         });

@@ -45,6 +45,7 @@ export class SimHouse {
         concurrency: 4,
         bundled: {},
         owner: 'test',
+        hasEnded: () => false,
       },
       redact: (text) => text,
     };
