@@ -35,7 +35,7 @@ await main(async () => {
 });
 
 async function controller(args) {
-  return await run(projectNode, ['--disable-warning=ExperimentalWarning', ...args], { cwd: userFolder() });
+  return await run(projectNode, args, { cwd: userFolder() });
 }
 
 async function withSampleFleet(work) {
