@@ -109,18 +109,25 @@ export function resumeHook(deps: HookDeps, state: HookState, options: ResumeOpti
   });
 }
 
-/** Takes up every run that the journal holds and that has not ended well; `depsOf` null = not now. For the start of a controller,
- * before anything else touches the stacks. */
+/** Takes up every run that the journal holds, stacks beside each other; what has ended well gives its record. `depsOf` null = not now.
+ * For the start of a controller, before anything else touches the stacks. What could not be taken up at all is thrown when the rest is done. */
 export async function resumeHooks(
   journal: HookJournal,
   depsOf: (state: HookState) => HookDeps | null | Promise<HookDeps | null>,
   options: ResumeOptions = {},
 ): Promise<readonly HookResult[]> {
+  const byStack = new Map<string, HookState[]>();
+  for (const state of journal.all()) byStack.set(state.run.stack, [...(byStack.get(state.run.stack) ?? []), state]);
   const results: HookResult[] = [];
-  for (const state of journal.all()) {
-    const deps = await depsOf(state);
-    if (deps) results.push(await resumeHook(deps, state, options).result);
-  }
+  const stacks = await Promise.allSettled(
+    [...byStack.values()].map(async (states) => {
+      for (const state of states) {
+        const deps = await depsOf(state);
+        if (deps) results.push(await resumeHook(deps, state, options).result);
+      }
+    }),
+  );
+  for (const one of stacks) if (one.status === 'rejected') throw one.reason;
   return results;
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Fault } from '../../src/core/fault.ts';
 import { PHASES } from '../../src/core/hook/phase.ts';
 import { HALT, setLine } from '../../src/core/hook/signal.ts';
+import { resumeHooks } from '../../src/hooks/run.ts';
 import { FakeWorld } from './fake-world.ts';
 
 const around = [{ scale: { app: 0 } }, { job: 'work' }, { scale: { app: 'ref+hook://previous' } }, { job: 'after' }];
@@ -518,5 +519,52 @@ describe('L35: a job of a previous run is still there', () => {
     expect(state.records[0]).toMatchObject({ result: 'failed', exitCode: 5 });
     expect(world.containers.has(old ?? '')).toBe(false);
     expect(world.running()).toEqual([]);
+  });
+});
+
+describe('the start of a controller', () => {
+  it('takes up every stack, and one that cannot be taken up does not hold the others', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { durationMs: 10_000 });
+    const actions = world.plan('post_update', around, { work: {}, after: {} });
+    world.onCall = (name) => {
+      if (name === 'watchJob') world.process.die();
+    };
+    for (const stack of ['one', 'two', 'three']) {
+      world.restart();
+      await world.runOrDie(world.start(actions, { run: { stack, project: stack } }).result);
+    }
+    world.onCall = () => {};
+    await world.clock.advance(60_000);
+    world.restart();
+    const { journal } = world.process;
+    const resumed = resumeHooks(journal, (state) => {
+      if (state.run.stack === 'one') throw new Fault('NOT_FOUND', 'no such stack any more');
+      return state.run.stack === 'two' ? null : world.process.deps();
+    });
+    await expect(world.run(resumed)).rejects.toThrow('no such stack any more');
+    expect(world.journaled().map((state) => `${state.run.stack} ${state.ended?.outcome}`)).toEqual([
+      'one undefined',
+      'two undefined',
+      'three succeeded',
+    ]);
+  });
+
+  it('may decide that an interrupted sequence is not taken up: everything is restored and it failed', async () => {
+    const world = new FakeWorld({ app: 2 });
+    const actions = world.plan('pre_update', around, { work: {}, after: {} });
+    world.onCall = (name) => {
+      if (name === 'watchJob') world.process.die();
+    };
+    await world.runOrDie(world.start(actions).result);
+    world.onCall = () => {};
+    const { journal } = world.restart();
+    const [result] = await world.run(resumeHooks(journal, () => world.process.deps(), { decide: () => 'fail' }));
+    expect(result?.state.ended).toMatchObject({
+      outcome: 'failed',
+      message: 'the controller died in the middle of it',
+    });
+    expect(world.counts.get('app')).toBe(2);
+    expect(world.story).not.toContain('after started');
   });
 });
