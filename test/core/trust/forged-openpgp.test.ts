@@ -27,7 +27,7 @@ import {
   signSubkey,
   sub,
 } from './hand-pgp.ts';
-import { AT, commitPayload, DATED, insertSignature, Material, objectId } from './material.ts';
+import { AT, commitPayload, DATED, insertSignature, Material, objectId, unarmor } from './material.ts';
 
 const m = new Material();
 afterAll(() => m.close());
@@ -35,7 +35,7 @@ afterAll(() => m.close());
 const payload = commitPayload();
 const key = pgpKey();
 const other = pgpKey();
-const subkey = pgpKey(DATED - 800_000);
+const subkey = pgpKey(DATED - 950_000);
 const plain = ring(key, certifyUser(key));
 const now = AT.getTime() / 1000;
 const DAY = 86_400;
@@ -150,7 +150,9 @@ const KEYS: readonly Row[] = [
     'ok',
     () => ({
       signature: bySubkey(),
-      keyring: withSubkey(signSubkey(key, subkey, { hashed: [flags(SIGN)], unhashed: [signBack(key, subkey)] })),
+      keyring: withSubkey(
+        signSubkey(key, subkey, { hashed: [flags(SIGN)], unhashed: [issuerId(key), signBack(key, subkey)] }),
+      ),
       gpgv: 'good',
     }),
   ],
@@ -178,6 +180,16 @@ const KEYS: readonly Row[] = [
     () => ({
       signature: bySubkey(),
       keyring: withSubkey(signSubkey(key, subkey, { hashed: [flags(SIGN), signBack(key, subkey, { hash: 'sha1' })] })),
+    }),
+  ],
+  [
+    'a binding older than its subkey',
+    'key-not-bound',
+    () => ({
+      signature: bySubkey(),
+      keyring: withSubkey(
+        signSubkey(key, subkey, { created: DATED - 960_000, hashed: [flags(SIGN), signBack(key, subkey)] }),
+      ),
     }),
   ],
   [
@@ -213,18 +225,19 @@ const KEYS: readonly Row[] = [
     () => ({ signature: signed(), keyring: ring(key, certifyUser(key, { hashed: [] })) }),
   ],
   [
-    'a key bound with SHA-1',
-    'weak-self-signature',
+    'an Ed25519 key bound with SHA-1',
+    'key-not-bound',
     () => ({ signature: signed(), keyring: ring(key, certifyUser(key, { hash: 'sha1' })) }),
   ],
   [
-    'a subkey bound with SHA-1',
-    'weak-self-signature',
+    'an Ed25519 subkey bound with SHA-1',
+    'key-not-bound',
     () => ({
       signature: bySubkey(),
       keyring: withSubkey(signSubkey(key, subkey, { hash: 'sha1', hashed: [flags(SIGN), signBack(key, subkey)] })),
     }),
   ],
+  ['an RSA key bound with SHA-1', 'weak-self-signature', weaklyBound],
   ['a key without a user id', 'key-not-bound', () => ({ signature: signed(), keyring: packet(6, key.body) })],
   [
     'a user id that only a stranger certified',
@@ -266,7 +279,7 @@ const KEYS: readonly Row[] = [
     () => ({
       signature: bySubkey(),
       keyring: withSubkey(
-        signSubkey(key, subkey, { hashed: [flags(SIGN), signBack(key, subkey), keyExpiresAfter(800_000 + DAY)] }),
+        signSubkey(key, subkey, { hashed: [flags(SIGN), signBack(key, subkey), keyExpiresAfter(950_000 + DAY)] }),
       ),
     }),
   ],
@@ -276,7 +289,7 @@ const KEYS: readonly Row[] = [
     () => ({
       signature: bySubkey(),
       keyring: withSubkey(
-        signSubkey(key, subkey, { hashed: [flags(SIGN), signBack(key, subkey), keyExpiresAfter(800_000 - 1)] }),
+        signSubkey(key, subkey, { hashed: [flags(SIGN), signBack(key, subkey), keyExpiresAfter(950_000 - 1)] }),
       ),
     }),
   ],
@@ -334,6 +347,13 @@ const KEYS: readonly Row[] = [
     () => ({ signature: signed(), keyring: ring(key, certifyUser(key, { created: now + 1000 })) }),
   ],
 ];
+
+function weaklyBound() {
+  const made = ['--cert-digest-algo', 'SHA1', '--faked-system-time', '20240101T000000!'];
+  m.gpg([...made, '--quick-gen-key', 'Old <old@example.com>', 'rsa2048', 'sign', 'never']);
+  const text = m.gpgSign('Old <old@example.com>', payload);
+  return { signature: unarmor(text), keyring: m.gpg(['--export', 'Old <old@example.com>']) };
+}
 
 const revoke = (bent: PgpSignature = {}, by = key): Buffer =>
   signKey(key, 0x20, { created: DATED + 1000, ...bent }, by);

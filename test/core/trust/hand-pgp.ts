@@ -88,7 +88,7 @@ export function pgpSign(key: PgpKey, type: number, data: Buffer, bent: PgpSignat
     ...(bent.only ?? [createdAt(bent.created ?? DATED), issuer(key)]),
     ...(bent.hashed ?? []),
   ]);
-  const unhashed = Buffer.concat([...(bent.unhashed ?? [])]);
+  const unhashed = Buffer.concat(bent.unhashed ?? (bent.only ? [] : [issuerId(key)])); // gpg wants the short id
   const head = Buffer.concat([
     Buffer.of(bent.version ?? 4, type, bent.algorithm ?? 22, HASH[hash]),
     u16(hashed.length),

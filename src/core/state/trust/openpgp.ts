@@ -338,7 +338,8 @@ async function collectClaims(
     if (isDesignatedRevoker(body, primary))
       notes.unusable = 'names a designated revoker, whose word could not be heard';
     const checked = await checkKeySignature(openpgp, body, primary, types, data, false);
-    if (checked.kind === 'holds') claims.push(claimOf(checked.fields, false));
+    if (checked.kind === 'holds' && checked.fields.created! >= primary.created)
+      claims.push(claimOf(checked.fields, false));
   }
   return claims;
 }
@@ -384,11 +385,13 @@ async function collectBindings(
   const bindings: Claim[] = [];
   for (const body of bodies) {
     const checked = await checkKeySignature(openpgp, body, primary, (type) => type === TYPE.subkeyBinding, data, false);
-    if (checked.kind !== 'holds') continue;
+    // As GnuPG: a signature older than the key that it speaks of, or that made it, is none.
+    const isOlder = (fields: SignatureFields) => fields.created! < Math.max(primary.created, subkey.created);
+    if (checked.kind !== 'holds' || isOlder(checked.fields)) continue;
     let isSignedBack = false;
     for (const embedded of checked.fields.embedded) {
       const back = await checkKeySignature(openpgp, embedded, subkey, (type) => type === TYPE.keyBinding, data, false);
-      isSignedBack ||= back.kind === 'holds' && HASH_ALGORITHMS.has(back.fields.hashAlgorithm);
+      isSignedBack ||= back.kind === 'holds' && HASH_ALGORITHMS.has(back.fields.hashAlgorithm) && !isOlder(back.fields);
     }
     bindings.push(claimOf(checked.fields, isSignedBack));
   }
