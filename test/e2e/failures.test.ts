@@ -1,0 +1,143 @@
+// What goes wrong is told in its own words and disturbs nothing else.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { containersOf, docker, Fleet } from './fleet.ts';
+
+const web = (image = 'windlass-test/busybox:1', command = 'sleep 2147483647', more = '') =>
+  `services:\n  web:\n    image: ${image}\n    command: ${command}\n    network_mode: none\n    init: true\n    stop_grace_period: 0s\n${more}`;
+const GOOD = 'wlt-fail-good';
+const BAD = 'wlt-fail-bad';
+
+describe('what fails', () => {
+  let fleet: Fleet;
+  let good: Record<string, string>;
+  beforeAll(async () => {
+    fleet = new Fleet();
+    fleet.push({ [`stacks/${GOOD}/compose.yaml`]: web() });
+    expect((await fleet.windlass('apply', '--yes')).code).toBe(0);
+    good = containersOf(GOOD);
+  });
+  afterAll(() => fleet.dispose());
+
+  const rows: readonly [string, string, RegExp, number][] = [
+    [
+      'an image that is nowhere',
+      web('windlass-test/nowhere:1', 'sleep 1', '    pull_policy: never\n'),
+      /IMAGE_MISSING.*windlass-test\/nowhere:1/s,
+      1,
+    ],
+    [
+      'a crash loop',
+      web('windlass-test/busybox:1', `sh -c 'echo going down; exit 1'`, '    restart: always\n'),
+      /SERVICE_CRASHED.*going down/s,
+      1,
+    ],
+    [
+      'a failing one-shot',
+      web('windlass-test/busybox:1', `sh -c 'echo cannot migrate; exit 3'`, '    x-windlass: {oneShot: true}\n'),
+      /ONE_SHOT_FAILED.*exit code 3.*cannot migrate/s,
+      1,
+    ],
+    [
+      'an unhealthy service',
+      web(
+        'windlass-test/busybox:1',
+        'sleep 2147483647',
+        '    healthcheck: {test: ["CMD", "false"], interval: 200ms, retries: 2}\n',
+      ),
+      /SERVICE_UNHEALTHY/,
+      1,
+    ],
+    ['a file that is no YAML', 'services: [', /stacks\/wlt-fail-bad\/compose\.yaml:1:\d+/, 1],
+    ['a file that Compose refuses', 'services:\n  web:\n    imagee: x\n', /imagee/, 1],
+  ];
+  it.each(rows)('%s stops its own stack only', async (_name, text, words, code) => {
+    fleet.push({ [`stacks/${BAD}/compose.yaml`]: text });
+    const applied = await fleet.windlass('apply', '--yes');
+    expect(applied.out + applied.err).toMatch(words);
+    expect(applied.code).toBe(code);
+    expect(containersOf(GOOD)).toEqual(good);
+  });
+
+  it('a mending push cures it', async () => {
+    fleet.push({ [`stacks/${BAD}/compose.yaml`]: web() });
+    const applied = await fleet.windlass('apply', '--yes');
+    expect(applied.code, applied.err).toBe(0);
+    expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
+  });
+
+  it('a validate names the mistake with exit code 3', async () => {
+    fleet.push({ [`stacks/${BAD}/compose.yaml`]: 'services: [' });
+    const validated = await fleet.windlass('validate');
+    expect(validated.code).toBe(3);
+    expect(validated.out).toMatch(/compose\.yaml:1:\d+/);
+    fleet.push({ [`stacks/${BAD}/compose.yaml`]: web() });
+  });
+
+  it('a foreign project of the same name is refused until it is adopted', async () => {
+    const name = 'wlt-fail-foreign';
+    fleet.owns(name);
+    docker(
+      'run',
+      '-d',
+      '--init',
+      '--name',
+      `${name}-web-1`,
+      '--label',
+      `com.docker.compose.project=${name}`,
+      '--label',
+      'com.docker.compose.service=web',
+      '--label',
+      'com.docker.compose.config-hash=x',
+      '--label',
+      'com.docker.compose.container-number=1',
+      '--label',
+      'com.docker.compose.oneoff=False',
+      '--label',
+      'com.docker.compose.project.working_dir=/home/somebody',
+      'windlass-test/busybox:1',
+      'sleep',
+      '1000',
+    );
+    const before = containersOf(name);
+    fleet.push({ [`stacks/${name}/compose.yaml`]: web() });
+    const refused = await fleet.windlass('apply', '--yes');
+    expect(refused.out).toMatch(/PROJECT_CONFLICT.*adopt: true/s);
+    expect(refused.code).toBe(1);
+    expect(containersOf(name)).toEqual(before);
+    fleet.push({ [`stacks/${name}/stack.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\nadopt: true\n' });
+    const plan = await fleet.windlass('plan');
+    expect(plan.out).toMatch(/adopts project/);
+    expect((await fleet.windlass('apply', '--yes')).code).toBe(0);
+    expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
+  });
+
+  it('an engine that does not answer changes nothing and is named', async () => {
+    const down = await fleet.windlass('apply', '--yes', '--host', 'unix:///nonexistent/docker.sock');
+    expect(down.code).toBe(1);
+    expect(down.err).toMatch(/ENGINE_UNREACHABLE/);
+    expect(containersOf(GOOD)).toEqual(good);
+  });
+
+  it('a saved plan is refused when the engine moved since', async () => {
+    fleet.push({ [`stacks/${GOOD}/compose.yaml`]: web('windlass-test/busybox:2') });
+    expect((await fleet.windlass('plan', '--out', 'p.json')).code).toBe(0);
+    docker('kill', `${GOOD}-web-1`);
+    const stale = await fleet.windlass('apply', 'p.json', '--yes');
+    expect(stale.code).toBe(1);
+    expect(stale.err).toMatch(/PLAN_STALE/);
+    expect((await fleet.windlass('plan', '--out', 'p.json')).code).toBe(0);
+    expect((await fleet.windlass('apply', 'p.json', '--yes')).code).toBe(0);
+  });
+
+  it('nobody to say yes is a usage error, an unknown flag too, and both say what to do', async () => {
+    fleet.push({ [`stacks/${GOOD}/compose.yaml`]: web() });
+    const asked = await fleet.windlass('apply');
+    expect([asked.code, asked.err]).toEqual([3, expect.stringContaining('--yes')]);
+    const flag = await fleet.windlass('plan', '--detailed-exitcodes');
+    expect([flag.code, flag.err]).toEqual([3, expect.stringContaining('--detailed-exitcode')]);
+    const command = await fleet.windlass('aply');
+    expect([command.code, command.err]).toEqual([3, expect.stringContaining('apply')]);
+    const stack = await fleet.windlass('diff', 'nope');
+    expect([stack.code, stack.err]).toEqual([3, expect.stringContaining('NOT_FOUND')]);
+  });
+});
