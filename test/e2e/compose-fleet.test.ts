@@ -15,6 +15,7 @@ describe('a repository of ten Compose projects', () => {
     fleet.push({}, 'Ten projects');
     const planned = JSON.parse((await fleet.windlass('plan', '-o', 'json')).out) as { stacks: { stack: string }[] };
     fleet.owns(...planned.stacks.map((one) => one.stack));
+    fleet.removeLeftovers();
     expect(planned.stacks.length).toBeGreaterThanOrEqual(10);
   });
   afterAll(() => fleet.dispose());

@@ -106,6 +106,20 @@ export class Fleet {
     for (const project of projects) this.#projects.add(project);
   }
 
+  /** What a killed run of these tests left of the owned projects, known by the temporary folder that it was made in. */
+  removeLeftovers(): void {
+    for (const project of this.#projects) {
+      const label = `label=com.docker.compose.project=${project}`;
+      const format = '{{.ID}} {{.Label "com.docker.compose.project.working_dir"}}';
+      const rows = docker('ps', '-a', '--filter', label, '--format', format).split('\n').filter(Boolean);
+      const ours = rows.filter((row) => / .*\/(wlt|windlass)-/.test(row)).map((row) => row.split(' ')[0]!);
+      if (ours.length > 0) docker('rm', '-fv', ...ours);
+      if (ours.length < rows.length) continue;
+      const networks = docker('network', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
+      if (networks.length > 0) docker('network', 'rm', ...networks);
+    }
+  }
+
   #args(args: readonly string[]): string[] {
     return [MAIN, ...args, '--source', this.bare, '--state', this.state, '--settle', '1s'];
   }
