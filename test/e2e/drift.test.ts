@@ -7,7 +7,7 @@ import { containersOf, docker, Fleet, inspect } from './fleet.ts';
 const P = 'wlt-drift';
 const compose = `
 x-base: &base
-  image: windlass-test/busybox:1
+  image: windlass-test/drift:1
   command: sleep 2147483647
   init: true
   stop_grace_period: 0s
@@ -33,6 +33,8 @@ volumes: { data: {} }
 describe('drift on the real engine', () => {
   let fleet: Fleet;
   beforeAll(async () => {
+    // A tag of its own: one of these tests moves it, and other suites run beside this one.
+    docker('tag', 'windlass-test/busybox:1', 'windlass-test/drift:1');
     fleet = new Fleet();
     fleet.push({ [`stacks/${P}/compose.yaml`]: compose, [`stacks/${P}/site.conf`]: 'one\n' });
     const applied = await fleet.windlass('apply', '--yes');
@@ -120,16 +122,16 @@ describe('drift on the real engine', () => {
     expect(Object.keys(containersOf(P))).not.toContain(`${P}-stranger`);
   });
   it('follows a tag that moved on the engine, and back', async () => {
-    const one = docker('image', 'inspect', '-f', '{{.Id}}', 'windlass-test/busybox:1');
+    const one = docker('image', 'inspect', '-f', '{{.Id}}', 'windlass-test/drift:1');
     try {
       // The one-shot follows its tag too, and so runs again: that is a new image, not a rerun.
       await bend(
-        () => docker('tag', 'windlass-test/busybox:2', 'windlass-test/busybox:1'),
+        () => docker('tag', 'windlass-test/busybox:2', 'windlass-test/drift:1'),
         /recreate db .*tag now names another image/,
         ['after', 'db', 'once', 'web'].map((name) => `${P}-${name}-1`),
       );
     } finally {
-      docker('tag', one, 'windlass-test/busybox:1');
+      docker('tag', one, 'windlass-test/drift:1');
       expect((await fleet.windlass('apply', '--yes')).code).toBe(0);
     }
   });
