@@ -33,14 +33,25 @@ export function projectEnvironment() {
 
 /**
  * Runs a program on our terminal and resolves to its exit code (128 + signal number when a signal ended it).
- * A signal sent to us goes on to it. Ctrl-C on a terminal reaches it without us, and twice would mean "leave at once".
+ * A signal sent to us goes on to it; Ctrl-C on a terminal reaches it without us. `oneSignal` is for a program to
+ * which a second signal means "leave at once".
  */
-export function run(command, args, { cwd = root, env = projectEnvironment(), stdio = 'inherit' } = {}) {
+export function run(
+  command,
+  args,
+  { cwd = root, env = projectEnvironment(), stdio = 'inherit', oneSignal = false } = {},
+) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd, env, stdio });
     const onTerminal = process.stdin.isTTY || process.stderr.isTTY;
+    // In a group of its own a signal to our whole group does not reach it twice: directly and through us.
+    const child = spawn(command, args, { cwd, env, stdio, detached: oneSignal && !onTerminal });
+    let lastMs = Number.NEGATIVE_INFINITY;
     const forward = (signal) => {
-      if (signal !== 'SIGINT' || !onTerminal) child.kill(signal);
+      if (signal === 'SIGINT' && onTerminal) return;
+      // npm sends on what reached us directly as well.
+      if (performance.now() - lastMs < 300) return;
+      lastMs = performance.now();
+      child.kill(signal);
     };
     const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
     for (const signal of signals) process.on(signal, forward);
@@ -138,7 +149,16 @@ async function takeInstallLock() {
 
 function holderLives(file) {
   try {
-    process.kill(Number(readFileSync(file, 'utf8')) || process.pid, 0);
+    // Empty for the moment between its making and its writing.
+    return isAlive(Number(readFileSync(file, 'utf8')) || process.pid);
+  } catch {
+    return false;
+  }
+}
+
+export function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
     return true;
   } catch (error) {
     return error.code === 'EPERM';

@@ -14,5 +14,5 @@ await main(async () => {
     await import(pathToFileURL(entry).href);
     return process.exitCode;
   }
-  return await run(projectNode, [entry, ...process.argv.slice(2)], { cwd: userFolder() });
+  return await run(projectNode, [entry, ...process.argv.slice(2)], { cwd: userFolder(), oneSignal: true });
 });
