@@ -18,29 +18,44 @@ export class InvalidConfig extends Error {
   }
 }
 
+export interface Said extends Omit<HouseOptions, 'source'> {
+  /** Null = nobody named one. */
+  readonly source: HouseOptions['source'] | null;
+  /** Somebody named the state directory; else it is the default one. */
+  readonly stateIsNamed: boolean;
+  readonly pollMs?: number;
+  readonly intervalMs?: number;
+  /** What windlass.yaml says and this version does not do. */
+  readonly unheard: readonly string[];
+}
+
 /** Throws UsageError, InvalidConfig. */
-export async function settingsOf(flags: Flags): Promise<HouseOptions> {
+export async function settingsOf(flags: Flags): Promise<Said> {
   const config = await configOf(textFlag(flags, 'config'));
+  refuseUnbuilt(config);
   const declared = config?.sources?.[0];
-  const url = textFlag(flags, 'source') ?? process.env['WINDLASS_SOURCE'] ?? declared?.url;
-  if (!url)
-    throw new UsageError(
-      'no repository is named\n  help     give --source URL-OR-PATH (for example --source . in a clone), set WINDLASS_SOURCE, or write it into windlass.yaml',
-    );
-  const settle = flags['settle'] === undefined ? duration(config?.reconcile?.settle) : durationFlag(flags, 'settle', 0);
+  const named = textFlag(flags, 'source') ?? (process.env['WINDLASS_SOURCE'] || undefined);
+  const url = named ?? declared?.url;
+  // The ref of windlass.yaml belongs to the repository that it names.
+  const ref = textFlag(flags, 'ref') ?? (named === undefined ? declared?.ref : undefined);
+  const state = textFlag(flags, 'state') ?? (process.env['WINDLASS_STATE'] || undefined) ?? config?.state;
+  const settleMs =
+    flags['settle'] === undefined ? duration(config?.reconcile?.settle) : durationFlag(flags, 'settle', 0);
   const host = textFlag(flags, 'host') ?? config?.nodes?.['local']?.host;
-  const { concurrency, pruneLimit } = config?.reconcile ?? {};
+  const { concurrency, pruneLimit, interval } = config?.reconcile ?? {};
+  const pollMs = duration(declared?.poll);
+  const intervalMs = duration(interval);
   return {
-    stateDir: stateDirOf(textFlag(flags, 'state') ?? process.env['WINDLASS_STATE'] ?? config?.state),
-    source: {
-      name: declared?.name ?? 'main',
-      url: addressOf(url),
-      ref: textFlag(flags, 'ref') ?? declared?.ref ?? 'main',
-    },
+    stateDir: stateDirOf(state),
+    stateIsNamed: state !== undefined,
+    source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref) : null,
     ...(host ? { host } : {}),
-    ...(settle === undefined ? {} : { settleMs: settle }),
+    ...(settleMs === undefined ? {} : { settleMs }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(pruneLimit === undefined ? {} : { pruneLimit: pruneLimit / 100 }),
+    ...(pollMs === undefined ? {} : { pollMs }),
+    ...(intervalMs === undefined ? {} : { intervalMs }),
+    unheard: unheardOf(config),
   };
 }
 
@@ -57,8 +72,86 @@ async function configOf(named: string | undefined): Promise<Controller | null> {
   return checked.value;
 }
 
+/** What must not be passed over in silence: somebody relies on it. */
+function refuseUnbuilt(config: Controller | null): void {
+  const { deploy } = config?.trust ?? {};
+  if (deploy === 'head' || deploy === 'all')
+    throw new UsageError(
+      `windlass.yaml asks for trust.deploy: ${deploy}, and this version deploys without looking at signatures\n  help     take it out only if that is what you want; \`windlass trust verify\` judges commits by hand`,
+    );
+}
+
+function unheardOf(config: Controller | null): readonly string[] {
+  if (!config) return [];
+  const { sources = [], nodes = {}, reconcile = {}, trust, vault } = config;
+  const [first] = sources;
+  const credentials = ['username', 'passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const;
+  return [
+    ...(sources.length > 1 ? ['sources after the first'] : []),
+    ...credentials.filter((key) => first?.[key] !== undefined).map((key) => `sources[0].${key}`),
+    ...Object.keys(nodes)
+      .filter((name) => name !== 'local')
+      .map((name) => `nodes.${name}`),
+    ...(['timeout', 'windows'] as const).filter((key) => reconcile[key] !== undefined).map((key) => `reconcile.${key}`),
+    ...(trust ? ['trust'] : []),
+    ...(vault && (vault.kind ?? 'embedded') !== 'embedded' ? ['vault'] : []),
+    ...(['archives', 'api', 'notify'] as const).filter((key) => config[key] !== undefined),
+  ];
+}
+
 const duration = (text: string | undefined): number | undefined =>
   text === undefined ? undefined : (parseDuration(text) ?? undefined);
+
+/** Without a ref: `main`, or what a local repository has checked out when it has no `main`. `HEAD` is the latter in any case. */
+function sourceOf(name: string, url: string, said: string | undefined): HouseOptions['source'] {
+  if (said !== undefined && said !== 'HEAD') return { name, url, ref: said };
+  const repository = url.startsWith('/') ? gitDirOf(url) : null;
+  if (!repository) return { name, url, ref: 'main' };
+  const head = branchOf(repository);
+  if (said === undefined && (head === null || hasBranch(repository, 'main'))) return { name, url, ref: 'main' };
+  if (head === null)
+    throw new UsageError(
+      `${url} has no branch checked out\n  help     name one with --ref, or make one: git switch -c here`,
+    );
+  return { name, url, ref: head };
+}
+
+interface Repository {
+  /** With HEAD: a linked work tree has one of its own. */
+  readonly own: string;
+  /** With the branches. */
+  readonly common: string;
+}
+
+/** Null when `path` is no repository. */
+function gitDirOf(path: string): Repository | null {
+  const inside = join(path, '.git');
+  const own = !existsSync(inside)
+    ? path
+    : statSync(inside).isDirectory()
+      ? inside
+      : resolve(path, firstLine(inside).replace(/^gitdir: /, ''));
+  if (!existsSync(join(own, 'HEAD'))) return null;
+  const link = join(own, 'commondir');
+  return { own, common: existsSync(link) ? resolve(own, firstLine(link)) : own };
+}
+
+function branchOf({ own }: Repository): string | null {
+  return /^ref: refs\/heads\/(\S+)/.exec(firstLine(join(own, 'HEAD')))?.[1] ?? null;
+}
+
+function hasBranch({ common }: Repository, name: string): boolean {
+  if (existsSync(join(common, 'refs', 'heads', name))) return true;
+  const packed = join(common, 'packed-refs');
+  return (
+    existsSync(packed) &&
+    readFileSync(packed, 'utf8')
+      .split('\n')
+      .some((line) => line.endsWith(` refs/heads/${name}`))
+  );
+}
+
+const firstLine = (file: string): string => readFileSync(file, 'utf8').split('\n')[0] ?? '';
 
 /** A path of a local repository becomes absolute; everything else is left to the source to judge. */
 function addressOf(url: string): string {

@@ -15,17 +15,25 @@ import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './op
 import type { FleetAt } from './operations/fleet-at.ts';
 import { type Gone, goneOf } from './operations/gone.ts';
 import type { House } from './operations/house.ts';
+import { leaseName } from './operations/leases.ts';
+import { accept, brokenLineage } from './operations/lineage.ts';
 import { maskModel } from './operations/mask-model.ts';
+import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
 import { manualRollback } from './operations/rollback.ts';
-import type { Judged, Surveyed } from './operations/survey.ts';
+import { type Scaled, scaleStack } from './operations/scale-stack.ts';
+import { holdOf, type Judged, type Surveyed } from './operations/survey.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
 
 export interface PlanView {
   readonly at: FleetAt;
   readonly surveyed: readonly Surveyed[];
-  /** Those that have something to do. */
+  /** Those that have something to do and may. */
   readonly work: readonly Judged[];
+  /** Stacks that people or their own file hold: stack → why. */
+  readonly held: ReadonlyMap<string, Hold>;
+  /** HISTORY_REWRITTEN when the commit does not go on from what was accepted last: then nothing may be applied. */
+  readonly rewritten: Fault | null;
   readonly layers: readonly (readonly string[])[];
   readonly gone: Gone;
   /** '' when nothing is to be done. */
@@ -40,6 +48,8 @@ export interface SavedPlan {
   readonly revision: string;
   readonly stacks: readonly string[];
   readonly digest: string;
+  /** Names the stacks that it uninstalls. */
+  readonly prune: string;
   readonly madeAtMs: number;
 }
 
@@ -79,7 +89,7 @@ export class Surface {
     return this.bench.reader.read(await this.house.source.fetch());
   }
 
-  /** Every diagnostic of the newest commit, by place. Resolves every stack, so Compose's own complaints are among them. */
+  /** Every diagnostic of the newest commit. Resolves every stack, so Compose's own complaints are among them. */
   async validate(): Promise<{
     readonly at: FleetAt;
     readonly diagnostics: readonly Diagnostic[];
@@ -101,9 +111,6 @@ export class Surface {
         }
       }),
     );
-    const key = (one: Diagnostic): string =>
-      `${one.place?.file ?? ''}\0${String(one.place?.line ?? 0).padStart(8, '0')}\0${String(one.place?.column ?? 0).padStart(6, '0')}`;
-    diagnostics.sort((a, b) => (key(a) < key(b) ? -1 : 1));
     return { at, diagnostics, faults };
   }
 
@@ -123,14 +130,49 @@ export class Surface {
     const names = stacks.length > 0 ? stacks : all;
     const index = await this.bench.look.fresh('all');
     const surveyed = await this.bench.survey(names, at, index);
-    const work = surveyed.filter((one): one is Judged => one.kind === 'judged' && needsWork(one));
+    const held = this.#held(surveyed);
+    const work = surveyed.filter(
+      (one): one is Judged => one.kind === 'judged' && needsWork(one) && !held.has(one.name),
+    );
     const gone = goneOf(
       at.fleet,
       stacks.length > 0 ? [] : this.house.store.allApplied(),
       this.house.settings.pruneLimit,
     );
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
-    return { at, surveyed, work, layers: at.fleet.layers, gone, digest };
+    const rewritten = await brokenLineage(this.house, at.revision.commit);
+    return { at, surveyed, work, held, rewritten, layers: at.fleet.layers, gone, digest };
+  }
+
+  /** What the engine would do cell by cell, as text; nothing is done. */
+  async steps(view: PlanView): Promise<string> {
+    let text = '';
+    if (view.work.length > 0)
+      await deploy({
+        ...this.#tools(view),
+        judged: view.work,
+        trigger: 'plan',
+        dryRun: true,
+        preview: (part) => {
+          text += part;
+        },
+      });
+    return text.trimEnd();
+  }
+
+  #tools(view: PlanView): Pick<DeployOptions, 'house' | 'look' | 'surveyor' | 'layers'> {
+    return { house: this.house, look: this.bench.look, surveyor: this.bench.surveyor, layers: view.layers };
+  }
+
+  #held(surveyed: readonly Surveyed[]): ReadonlyMap<string, Hold> {
+    const { store, clock } = this.house;
+    const held = new Map<string, Hold>();
+    for (const one of surveyed) {
+      if (one.kind !== 'judged') continue;
+      const hold = holdOf(one.stack, store.holds(one.name), clock.nowMs());
+      if (hold) held.set(one.name, hold);
+    }
+    return held;
   }
 
   savePlan(view: PlanView, stacks: readonly string[]): SavedPlan {
@@ -141,6 +183,7 @@ export class Surface {
       revision: view.at.revision.commit,
       stacks,
       digest: view.digest,
+      prune: view.gone.digest,
       madeAtMs: this.house.clock.nowMs(),
     };
   }
@@ -148,18 +191,19 @@ export class Surface {
   /** Makes a saved plan again. Throws PLAN_STALE when the repository or the engine moved since. */
   async again(saved: SavedPlan): Promise<PlanView> {
     const view = await this.plan(saved.stacks);
-    if (view.digest !== saved.digest)
+    if (view.digest !== saved.digest || view.gone.digest !== saved.prune)
       throw new Fault(
         'PLAN_STALE',
         `the plan was made at ${saved.revision.slice(0, 12)} and would be another one now`,
         {
-          data: { saved: saved.digest, now: view.digest },
+          data: { saved: saved.digest || 'nothing to do', now: view.digest || 'nothing to do' },
         },
       );
     return view;
   }
 
-  /** Executes a plan view: deploys, then removes what left the fleet unless the guard says no. Conditions are settled as by the controller. */
+  /** Executes a plan view: deploys, then removes what left the fleet unless the guard says no. Conditions are settled as by the controller.
+   * Throws HISTORY_REWRITTEN, and LOCK_HELD before anything is touched; what fails per stack is in `failures`. */
   async apply(
     view: PlanView,
     options: Pick<DeployOptions, 'signal' | 'stop' | 'progress' | 'trigger'> & { readonly prune: boolean },
@@ -168,18 +212,18 @@ export class Surface {
     readonly removed: readonly RunRecord[];
     readonly failures: ReadonlyMap<string, Fault>;
   }> {
-    const held = new Set(view.work.filter((one) => this.#hold(one.name)).map((one) => one.name));
+    if (view.rewritten) throw view.rewritten;
+    await accept(this.house, view.at.revision.commit);
+    // Somebody may have suspended a stack since the plan was shown.
+    const held = this.#held(view.work);
     const work = view.work.filter((one) => !held.has(one.name));
     const failures = new Map<string, Fault>();
     let outcome: DeployOutcome | null = null;
     if (work.length > 0) {
       outcome = await deploy({
-        house: this.house,
-        look: this.bench.look,
-        surveyor: this.bench.surveyor,
-        judged: work,
-        layers: view.layers,
+        ...this.#tools(view),
         ...options,
+        judged: work,
       });
       for (const [name, fault] of outcome.failures) failures.set(name, fault);
       for (const one of work) await this.#settle(one, failures.get(one.name));
@@ -201,12 +245,6 @@ export class Surface {
           failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
         }
     return { outcome, removed, failures };
-  }
-
-  #hold(name: string): boolean {
-    return this.house.store
-      .holds(name)
-      .some((hold) => hold.service === '' && (hold.untilMs === 0 || hold.untilMs > this.house.clock.nowMs()));
   }
 
   async #settle(one: Judged, fault: Fault | undefined): Promise<void> {
@@ -294,7 +332,8 @@ export class Surface {
     return true;
   }
 
-  /** Resolves to the condition when it is True (and, with a revision, speaks of it), or null at the end of the time. */
+  /** Resolves to the condition when it is True (and, with a revision, speaks of it), or null at the end of the time: sooner for Ready of a
+   * stack that is Stalled at that revision. */
   async wait(
     stack: string,
     type: ConditionType,
@@ -305,8 +344,13 @@ export class Surface {
     const { store, clock } = this.house;
     const end = clock.nowMs() + timeoutMs;
     for (;;) {
-      const found = store.conditions(stack).find((one) => one.type === type);
-      if (found?.status === 'True' && (revision === null || found.revision.startsWith(revision))) return found;
+      const conditions = store.conditions(stack);
+      const about = (one: Condition): boolean => revision === null || one.revision.startsWith(revision);
+      const found = conditions.find((one) => one.type === type);
+      if (found?.status === 'True' && about(found)) return found;
+      // A stalled stack waits for a person; at a named revision that cannot be news of an older one.
+      const stalled = revision === null ? undefined : conditions.find((one) => one.type === 'Stalled');
+      if (type === 'Ready' && stalled?.status === 'True' && about(stalled)) return null;
       if (clock.nowMs() >= end) return null;
       await clock.sleep(100, signal);
     }
@@ -349,6 +393,16 @@ export class Surface {
     );
   }
 
+  /** Tells the running controller to look at a stack; false when there is none or it is busy. What was said holds in any case. */
+  async tell(stack: string, fetch = false): Promise<boolean> {
+    try {
+      return await this.nudge(stack, fetch, 10_000);
+    } catch (error) {
+      if (error instanceof Fault && error.code === 'ENGINE_TIMEOUT') return false;
+      throw error;
+    }
+  }
+
   hold(stack: string, hold: Omit<Hold, 'sinceMs' | 'service'>): void {
     this.house.store.putHold(stack, { ...hold, service: '', sinceMs: this.house.clock.nowMs() });
   }
@@ -359,7 +413,7 @@ export class Surface {
     if (act === 'stop') this.hold(stack, { kind: 'stopped', reason: 'stopped by a person', untilMs: 0 });
     const done = await byHand(this.bench, stack, act, signal);
     if (act === 'start') this.house.store.deleteHold(stack, 'stopped', '');
-    await this.nudge(stack, false, 10_000);
+    await this.tell(stack);
     return done;
   }
 
@@ -389,11 +443,11 @@ export class Surface {
 
   /** Takes a tip that does not descend from the last accepted commit. */
   async accept(said: string): Promise<string> {
-    const { source, store } = this.house;
+    const { source } = this.house;
     const tip = await source.fetch();
     if (!tip.startsWith(said)) throw new Fault('PLAN_STALE', `${source.spec.ref} is at ${tip}, not at ${said}`);
-    store.putValue(`accepted/${source.spec.name}`, tip);
-    await this.nudge('', true, 10_000);
+    await accept(this.house, tip);
+    await this.tell('', true);
     return tip;
   }
 
@@ -406,23 +460,75 @@ export class Surface {
     return lifted;
   }
 
+  /** What going back would change. */
+  previewRollback(stack: string, to: string | undefined): Promise<RollbackPreview> {
+    return previewRollback(this.bench, stack, to);
+  }
+
   async rollback(stack: string, to: string | undefined): Promise<{ readonly from: string; readonly to: string }> {
     const { at } = await this.plan([stack]);
     return manualRollback(this.bench, stack, at, to);
   }
 
-  async prunable(): Promise<{ readonly gone: Gone; readonly orphans: readonly Orphan[] }> {
+  /** `never` = why not even a person's word removes anything. */
+  async prunable(): Promise<{
+    readonly gone: Gone;
+    readonly orphans: readonly Orphan[];
+    readonly never: Fault | null;
+  }> {
     const at = await this.fleet();
+    const unreadable = at.fleet.diagnostics.find((one) => one.severity === 'error');
     return {
       gone: goneOf(at.fleet, this.house.store.allApplied(), this.house.settings.pruneLimit),
       orphans: orphans(this.house),
+      never: unreadable
+        ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`)
+        : await brokenLineage(this.house, at.revision.commit),
     };
   }
 
-  async prune(gone: Gone, signal: AbortSignal): Promise<readonly RunRecord[]> {
-    const done: RunRecord[] = [];
-    for (const one of gone.removable) done.push(await uninstall(this.house, this.bench.look, one, 'prune', signal));
-    return done;
+  /** `digest` names the list that a person saw. What fails does not stop the others. */
+  async prune(
+    digest: string,
+    stop: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<{ readonly removed: readonly RunRecord[]; readonly failures: ReadonlyMap<string, Fault> }> {
+    const { gone, never } = await this.prunable();
+    if (never) throw never;
+    if (digest !== gone.digest) throw new Fault('PLAN_STALE', `the list is another one now: ${gone.digest}`);
+    const removed: RunRecord[] = [];
+    const failures = new Map<string, Fault>();
+    for (const one of gone.removable) {
+      if (stop.aborted) break;
+      try {
+        removed.push(await uninstall(this.house, this.bench.look, one, 'prune', signal));
+      } catch (error) {
+        failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
+      }
+    }
+    return { removed, failures };
+  }
+
+  /** Another number of containers of a suspended stack's services. */
+  async scale(stack: string, wanted: ReadonlyMap<string, number>, signal: AbortSignal): Promise<readonly Scaled[]> {
+    const one = await this.diff(stack);
+    const judged = one.kind === 'judged' ? one : one.kind === 'refused' ? one.judged : null;
+    if (judged) return scaleStack(this.bench, judged, wanted, signal);
+    if (one.kind === 'refused') throw one.fault;
+    throw new Fault('USAGE', `stack ${stack} cannot be read; \`windlass validate\` says why`);
+  }
+
+  /** Breaks the lease of a stack. Throws LOCK_HELD while its owner may still be at work, unless `force`. False when there was none. */
+  unlock(stack: string, force: boolean): boolean {
+    const { store, clock, settings } = this.house;
+    const lease = store.leases().find((one) => one.name === leaseName(stack));
+    if (!lease) return false;
+    if (!force && lease.expiresAtMs > clock.nowMs() && !settings.hasEnded(lease.owner))
+      throw new Fault('LOCK_HELD', `stack ${stack} is locked by ${lease.owner}, which may still be at work`, {
+        data: { stack, owner: lease.owner, until: new Date(lease.expiresAtMs).toISOString() },
+      });
+    store.breakLease(lease.name);
+    return true;
   }
 
   newController(options: {

@@ -17,6 +17,20 @@ export type Flags = Readonly<Record<string, string | boolean | readonly string[]
 /** Reads a rev of any repository on disk as raw bytes; never rejects. */
 export type RawObjectSource = (gitDir: string, rev: string) => Promise<ReadOutcome>;
 
+/**
+ * What a command cannot do without. `source`: a named repository. `state`: only the state directory; without a named repository the one
+ * that was last deployed from is taken. `scratch`: a repository, and a state directory of its own unless one is named.
+ */
+export type Needs = 'source' | 'state' | 'scratch';
+
+export interface Opened {
+  readonly surface: Surface;
+  /** From windlass.yaml. */
+  readonly pollMs?: number;
+  readonly intervalMs?: number;
+  close(): Promise<void>;
+}
+
 export interface CommandContext {
   readonly io: Io;
   readonly flags: Flags;
@@ -25,10 +39,14 @@ export interface CommandContext {
   readonly json: boolean;
   /** All commands, for those that speak of them. */
   readonly commands: readonly Command[];
-  /** Opens the state directory and the source; made once, closed at the end. */
-  surface(): Promise<Surface>;
+  /** Opens state directory and source; made once, closed at the end. `instead` of what the user said. */
+  open(needs?: Needs, instead?: Flags): Promise<Opened>;
+  /** The same, for those who only want the use cases. */
+  surface(needs?: Needs): Promise<Surface>;
   /** Opens no state directory; absent where no repository can be read. */
   readonly rawObjects?: () => Promise<RawObjectSource>;
+  /** The catalog that comes with Windlass: path below `apps/` → text. */
+  bundled(): Promise<Readonly<Record<string, string>>>;
   /** First signal: finish what runs. */
   readonly stop: AbortSignal;
   /** Second signal: leave at once. */
@@ -44,10 +62,15 @@ export interface Command {
   readonly flags?: Readonly<Record<string, Flag>>;
   /** Least and most positional arguments. */
   readonly arity: readonly [number, number];
-  /** Exit code. Throws Faults and UsageError. */
+  /** What `-o` takes; default `json`. */
+  readonly outputs?: readonly string[];
+  /** It changes things: a first signal lets running cells finish. Without it a first signal ends the command. */
+  readonly drains?: boolean;
+  /** Exit code. Throws Faults and UsageError. Heavy modules are imported inside. */
   run(context: CommandContext): Promise<number>;
 }
 
+/** The message may go on with lines of its own: `  help     …`. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -56,7 +79,7 @@ export class UsageError extends Error {
 export function durationFlag(flags: Flags, name: string, fallbackMs: number): number {
   const text = flags[name];
   if (typeof text !== 'string') return fallbackMs;
-  if (/^\d+$/.test(text)) return Number(text) * 1_000;
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
   const ms = parseDuration(text);
   if (ms === null) throw new UsageError(`--${name} takes a duration such as 10s, 5m or 1h30m, not ${text}`);
   return ms;
@@ -65,6 +88,11 @@ export function durationFlag(flags: Flags, name: string, fallbackMs: number): nu
 export function textFlag(flags: Flags, name: string): string | undefined {
   const value = flags[name];
   return typeof value === 'string' ? value : undefined;
+}
+
+export function listFlag(flags: Flags, name: string): readonly string[] {
+  const value = flags[name];
+  return Array.isArray(value) ? (value as readonly string[]) : [];
 }
 
 export function countFlag(flags: Flags, name: string, fallback: number): number {

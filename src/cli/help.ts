@@ -8,7 +8,7 @@ export const GLOBAL_FLAGS: Readonly<Record<string, Flag>> = {
     value: 'URL-OR-PATH',
     help: 'the repository; also WINDLASS_SOURCE, or `sources` in windlass.yaml',
   },
-  ref: { type: 'string', value: 'main', help: 'its branch' },
+  ref: { type: 'string', value: 'BRANCH', help: 'its branch; default main' },
   state: { type: 'string', value: 'DIR', help: 'the state directory; also WINDLASS_STATE' },
   config: {
     type: 'string',
@@ -17,7 +17,7 @@ export const GLOBAL_FLAGS: Readonly<Record<string, Flag>> = {
   },
   host: { type: 'string', value: 'unix:///…', help: 'the engine; default: as the docker client finds it' },
   settle: { type: 'string', value: '10s', help: 'how long a stack must stay well before a deploy counts' },
-  output: { type: 'string', short: 'o', value: 'json', help: 'json for machines (apply: also ndjson)' },
+  output: { type: 'string', short: 'o', value: 'json', help: 'json for machines' },
   help: { type: 'boolean', short: 'h', help: 'this text' },
 };
 
@@ -26,29 +26,50 @@ const flagRow = ([name, flag]: [string, Flag]): string[] => [
   flag.help,
 ];
 
+const commandRow = (one: Command): string[] => [`  ${`${one.words.join(' ')} ${one.usage}`.trimEnd()}`, one.summary];
+const table = (title: string, rows: readonly string[][]): string =>
+  formatTable([title, ''], rows, Number.POSITIVE_INFINITY);
+
 export function formatHelp(commands: readonly Command[]): string {
-  const rows = commands.map((one) => [`  ${one.words.join(' ')} ${one.usage}`.trimEnd(), one.summary]);
   return [
     'windlass: keeps Docker Compose stacks as a git repository asks',
     '',
-    'usage: windlass COMMAND [ARGUMENTS] [FLAGS]     windlass COMMAND --help for more',
+    'usage:   windlass COMMAND [ARGUMENTS] [FLAGS]',
+    'example: windlass plan --source https://git.example.org/fleet.git',
     '',
-    formatTable(['commands', ''], rows, 0),
+    table('commands', commands.map(commandRow)),
     '',
-    formatTable(['flags of every command', ''], Object.entries(GLOBAL_FLAGS).map(flagRow), 0),
+    table('flags of every command', Object.entries(GLOBAL_FLAGS).map(flagRow)),
     '',
+    '`windlass COMMAND --help` says more of a command, `windlass explain CODE` of an error.',
     'exit codes: 0 done, 1 failed, 2 changes present, 3 usage or invalid spec, 4 declined, 5 refused by trust, 6 locked',
   ].join('\n');
 }
 
+export function formatGroupHelp(word: string, group: readonly Command[]): string {
+  return [
+    table(`windlass ${word}`, group.map(commandRow)),
+    '',
+    `example: ${group[0]?.example ?? ''}`,
+    `\`windlass ${word} ${group[0]?.words[1] ?? ''} --help\` says more.`,
+  ].join('\n');
+}
+
 export function formatCommandHelp(command: Command): string {
-  const flags = { ...command.flags, ...GLOBAL_FLAGS };
+  const outputs = command.outputs ?? ['json'];
+  const shared = Object.entries(GLOBAL_FLAGS)
+    .filter(([name]) => name !== 'output' || outputs.length > 0)
+    .map(([name, flag]): [string, Flag] =>
+      name === 'output' ? [name, { ...flag, value: outputs.join('|'), help: 'for machines' }] : [name, flag],
+    );
+  const own = Object.entries(command.flags ?? {});
   return [
     command.summary,
     '',
     `usage:   windlass ${command.words.join(' ')} ${command.usage}`.trimEnd(),
     `example: ${command.example}`,
     '',
-    formatTable(['flags', ''], Object.entries(flags).map(flagRow), 0),
+    ...(own.length > 0 ? [table('flags', own.map(flagRow)), ''] : []),
+    table('flags of every command', shared.map(flagRow)),
   ].join('\n');
 }

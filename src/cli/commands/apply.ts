@@ -1,14 +1,12 @@
 // `windlass apply`: shows the plan, asks, and carries it out. A saved plan is refused when what it saw has moved.
 import { readFile, stat } from 'node:fs/promises';
-import { Fault } from '../../core/fault.ts';
-import { lineObserver } from '../../engine/observers/line.ts';
-import { liveObserver } from '../../engine/observers/live.ts';
-import { ndjsonObserver } from '../../engine/observers/ndjson.ts';
-import { DeclinedError } from '../../engine/pipeline.ts';
 import type { SavedPlan } from '../../surface.ts';
-import { type Command, textFlag, UsageError } from '../command.ts';
-import { EXIT, exitOf, formatFault } from '../exit.ts';
-import { formatPlan, hasChanges, hasErrors } from '../views/plan.ts';
+import { type Command, listFlag, textFlag, UsageError } from '../command.ts';
+import { EXIT, exitOf } from '../exit.ts';
+import { progressOf } from '../progress.ts';
+import { plural } from '../views/diagnostic.ts';
+import { formatFault } from '../views/fault.ts';
+import { errorExit, formatPlan, hasChanges } from '../views/plan.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -16,53 +14,69 @@ export const command: Command = {
   words: ['apply'],
   summary: 'deploy the newest commit, or a saved plan',
   usage: '[PLAN-FILE]',
-  example: 'windlass apply --yes',
+  example: 'windlass apply --yes --source https://git.example.org/fleet.git',
   arity: [0, 1],
+  outputs: ['json', 'ndjson'],
+  drains: true,
   flags: {
     stack: { type: 'string', value: 'NAME', multiple: true, help: 'only this stack; may be given several times' },
     yes: { type: 'boolean', short: 'y', help: 'do not ask' },
     'no-prune': { type: 'boolean', help: 'leave the stacks that left the fleet alone' },
   },
   async run({ io, json, flags, args, surface, stop, now }) {
-    const desk = await surface();
-    const stacks = Array.isArray(flags['stack']) ? (flags['stack'] as string[]) : [];
-    const file = args[0];
+    const stacks = listFlag(flags, 'stack');
+    const [file] = args;
     if (file !== undefined && stacks.length > 0)
       throw new UsageError('a saved plan names its stacks itself: leave --stack out');
+    const saved = file === undefined ? null : await readPlan(file);
+    const desk = await surface();
     const ndjson = textFlag(flags, 'output') === 'ndjson';
-    const view = file === undefined ? await desk.plan(stacks) : await desk.again(await readPlan(file));
-    if (!ndjson && !json) io.data(desk.house.redact(formatPlan(io, view)));
-    if (view.work.length === 0 && (flags['no-prune'] || !hasChanges(view)))
-      return hasErrors(view) ? EXIT.failed : EXIT.done;
-    if (!flags['yes']) {
-      if (!io.interactive) throw new UsageError('nobody is there to say yes: give --yes');
-      if (!(await io.confirm('Do it?', stop))) throw new DeclinedError();
+    const planned = saved ? await desk.again(saved) : await desk.plan(stacks);
+    const view = flags['no-prune'] ? { ...planned, gone: { ...planned.gone, removable: [] } } : planned;
+    // Machines get what was done as data; the plan is then for the person who looks on.
+    if (json || ndjson) io.words(formatPlan(io.inWords, view));
+    else io.data(formatPlan(io, view));
+    if (view.rewritten) return errorExit(view);
+    if (hasChanges(view) && !flags['yes']) {
+      if (!io.interactive)
+        throw new UsageError('nobody is there to say yes\n  help     read the plan above, then give --yes');
+      if (!(await io.confirm('Do it?', stop))) {
+        const { DeclinedError } = await import('../../engine/pipeline.ts');
+        throw new DeclinedError();
+      }
     }
-    const progress = ndjson
-      ? ndjsonObserver({ write: (line) => io.data(desk.house.redact(line).trimEnd()) })
-      : io.errStream.isTTY
-        ? liveObserver({ stream: io.errStream })
-        : lineObserver({ write: (line) => io.words(desk.house.redact(line).trimEnd()) });
+    if (view.work.length === 0 && !hasChanges(view)) {
+      if (json) io.json({ runs: [], removed: [], failures: {} });
+      return errorExit(view);
+    }
+
+    const progress = await progressOf(io, ndjson ? 'ndjson' : 'people');
     const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune: !flags['no-prune'] });
-    for (const [name, fault] of result.failures) io.words(desk.house.redact(formatFault(io, fault, { stack: name })));
+    for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
     for (const run of result.removed) io.words(`uninstalled ${run.stack}; its volumes stay`);
-    const done = result.outcome?.runs.filter((run) => run.outcome === 'succeeded').length ?? 0;
-    const held = view.work.length - (result.outcome?.runs.length ?? 0) - 0;
+    const runs = result.outcome?.runs ?? [];
+    const done = runs.filter((run) => run.outcome === 'succeeded').length;
+    const left = view.work.length - runs.length;
     if (json)
       io.json({
-        runs: result.outcome?.runs ?? [],
+        runs,
         removed: result.removed,
         failures: Object.fromEntries(
-          [...result.failures].map(([name, fault]) => [name, { code: fault.code, message: fault.message }]),
+          [...result.failures].map(([name, { code, message, data }]) => [name, { code, message, data }]),
         ),
       });
-    else
-      io.words(
-        `${done} deployed${result.failures.size > 0 ? `, ${result.failures.size} failed` : ''}${held > 0 && result.failures.size === 0 ? `, ${held} held back` : ''}`,
-      );
+    io.words(
+      [
+        `${done} deployed`,
+        ...(result.removed.length > 0 ? [`${result.removed.length} uninstalled`] : []),
+        ...(result.failures.size > 0 ? [`${result.failures.size} failed`] : []),
+        ...(left > 0 ? [`${plural(left, 'stack')} not begun`] : []),
+      ].join(', '),
+    );
     const [first] = result.failures.values();
     if (first) return exitOf(first);
-    return hasErrors(view) ? EXIT.failed : EXIT.done;
+    if (left > 0) return EXIT.failed;
+    return errorExit(view);
   },
 };
 
@@ -73,14 +87,23 @@ async function readPlan(file: string): Promise<SavedPlan> {
     text = await readFile(file, 'utf8');
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    throw new UsageError(`the plan ${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UsageError(
+      `the plan ${file} cannot be read: ${error instanceof Error ? error.message : String(error)}\n  help     make one with \`windlass plan --out ${file}\`; to apply one stack: --stack NAME`,
+    );
   }
   try {
     const plan = JSON.parse(text) as SavedPlan;
-    if (plan.windlass === 'plan' && plan.version === 1 && typeof plan.digest === 'string' && Array.isArray(plan.stacks))
+    if (
+      plan.windlass === 'plan' &&
+      plan.version === 1 &&
+      typeof plan.digest === 'string' &&
+      typeof plan.prune === 'string' &&
+      typeof plan.revision === 'string' &&
+      Array.isArray(plan.stacks)
+    )
       return plan;
   } catch {
     // said below
   }
-  throw new Fault('USAGE', `${file} is not a plan that \`windlass plan --out\` wrote`);
+  throw new UsageError(`${file} is not a plan that \`windlass plan --out\` wrote`);
 }

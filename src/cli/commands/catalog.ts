@@ -1,7 +1,7 @@
 // `windlass catalog`: the apps that stacks can be made from.
-import { parse } from 'yaml';
 import { Fault } from '../../core/fault.ts';
 import type { Command } from '../command.ts';
+import { formatTable } from '../views/table.ts';
 
 export const list: Command = {
   words: ['catalog', 'list'],
@@ -9,10 +9,10 @@ export const list: Command = {
   usage: '',
   example: 'windlass catalog list',
   arity: [0, 0],
-  async run({ io, json, surface }) {
-    const { bundled } = (await surface()).house.settings;
-    const apps = Object.entries(bundled)
-      .filter(([path]) => path.endsWith('/app.yaml'))
+  async run({ io, json, bundled }) {
+    const { parse } = await import('yaml');
+    const apps = Object.entries(await bundled())
+      .filter(([path]) => /^[^/]+\/app\.yaml$/.test(path))
       .map(([path, text]) => {
         const spec = parse(text) as { name?: string; version?: string; description?: string };
         return {
@@ -23,7 +23,13 @@ export const list: Command = {
       });
     if (json) io.json(apps);
     else
-      for (const app of apps) io.data(`${app.name.padEnd(16)} ${app.version.padEnd(10)} ${app.description}`.trimEnd());
+      io.data(
+        formatTable(
+          ['APP', 'VERSION', 'DESCRIPTION'],
+          apps.map((app) => [app.name, app.version, app.description]),
+          io.width,
+        ),
+      );
     return 0;
   },
 };
@@ -34,12 +40,12 @@ export const show: Command = {
   usage: 'APP',
   example: 'windlass catalog show postgres',
   arity: [1, 1],
-  async run({ io, args, surface }) {
-    const { bundled } = (await surface()).house.settings;
-    const files = Object.entries(bundled).filter(([path]) => path.startsWith(`${args[0]}/`));
+  async run({ io, json, args, bundled }) {
+    const files = Object.entries(await bundled()).filter(([path]) => path.startsWith(`${args[0]}/`));
     if (files.length === 0)
       throw new Fault('NOT_FOUND', `there is no bundled app ${args[0]}; \`windlass catalog list\` names them`);
-    for (const [path, text] of files) io.data(`# ${path}\n${text.trimEnd()}\n`);
+    if (json) io.json(Object.fromEntries(files));
+    else for (const [path, text] of files) io.data(`# ${path}\n${text.trimEnd()}\n`);
     return 0;
   },
 };

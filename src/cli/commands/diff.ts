@@ -1,8 +1,10 @@
 // `windlass diff`: one stack, desired against observed, every field.
 import { formatStackDiff } from '../../core/plan/format.ts';
 import type { Command } from '../command.ts';
-import { EXIT, formatFault } from '../exit.ts';
-import { formatDiagnostic } from '../views/diagnostic.ts';
+import { EXIT, exitOf } from '../exit.ts';
+import { formatDiagnostic, inReadingOrder } from '../views/diagnostic.ts';
+import { formatFault } from '../views/fault.ts';
+import { paintMarks } from '../views/plan.ts';
 
 export const command: Command = {
   words: ['diff'],
@@ -11,20 +13,21 @@ export const command: Command = {
   example: 'windlass diff shop',
   arity: [1, 1],
   async run({ io, json, args, surface }) {
-    const desk = await surface();
+    const desk = await surface('state');
     const one = await desk.diff(args[0] ?? '');
     if (one.kind === 'invalid') {
-      for (const diagnostic of one.diagnostics) io.words(desk.house.redact(formatDiagnostic(io, diagnostic)));
+      if (json) io.json({ stack: one.name, diagnostics: one.diagnostics });
+      for (const diagnostic of inReadingOrder(one.diagnostics)) io.words(formatDiagnostic(io.inWords, diagnostic));
       return EXIT.usage;
     }
     const diff = one.kind === 'judged' ? one.diff : one.judged?.diff;
     if (diff) {
       if (json) io.json(diff);
-      else io.data(desk.house.redact(formatStackDiff(diff).join('\n')));
+      else io.data(paintMarks(io, formatStackDiff(diff)).join('\n'));
     }
     if (one.kind === 'refused') {
-      io.words(desk.house.redact(formatFault(io, one.fault, { stack: one.name })));
-      return EXIT.failed;
+      io.words(formatFault(io.inWords, one.fault, { stack: one.name }));
+      return exitOf(one.fault);
     }
     return one.diff.changes.length > 0 ? EXIT.changes : EXIT.done;
   },

@@ -1,57 +1,66 @@
 // `windlass doctor`: is everything there that Windlass needs? One line a check, with its cure.
 import { access, constants, statfs } from 'node:fs/promises';
-import { asFault } from '../../core/fault.ts';
+import { asFault, Fault } from '../../core/fault.ts';
+import { formatAge } from '../../core/status/format-condition.ts';
+import type { Surface } from '../../surface.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
 
 const FREE_BYTES = 1024 ** 3;
-const LEAST_COMPOSE = [2, 40];
+const LEAST_COMPOSE: readonly [number, number] = [2, 40];
+/** A commit this far ahead of our clock means that one of the two clocks is wrong. Source: SPEC 12, clock skew. */
+const SKEW_MS = 5 * 60_000;
+/** Nothing of Windlass is older: a clock before it was never set. */
+const FIRST_DAY_MS = Date.UTC(2025, 0, 1);
+
+/** Something is there and not as it must be. */
+class Unfit extends Error {}
+
+interface Check {
+  readonly check: string;
+  readonly ok: boolean;
+  readonly says: string;
+  readonly help: string;
+}
 
 export const command: Command = {
   words: ['doctor'],
-  summary: 'check engine, Compose, source, state directory and controller',
+  summary: 'check state directory, engine, Compose, source, clock, locks and controller',
   usage: '',
   example: 'windlass doctor',
   arity: [0, 0],
   async run({ io, json, surface }) {
-    const desk = await surface();
-    const { house } = desk;
-    const checks: { check: string; ok: boolean; says: string; help: string }[] = [];
-    const check = async (name: string, look: () => Promise<string>): Promise<void> => {
+    const checks: Check[] = [];
+    const check = async (name: string, help: string, look: () => Promise<string>): Promise<void> => {
       try {
         checks.push({ check: name, ok: true, says: await look(), help: '' });
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
-        checks.push({ check: name, ok: false, says: house.redact(fault.message), help: fault.help });
+        checks.push({ check: name, ok: false, says: fault.message, help: error instanceof Fault ? fault.help : help });
       }
     };
-    await check('engine', async () => {
-      const info = await house.runtime.info();
-      return `${info.version} (API ${info.apiVersion}) ${info.name}`;
+    let desk: Surface | null = null;
+    await check('state', 'make room, or name another directory with --state', async () => {
+      desk = await surface('state');
+      return look.state(desk);
     });
-    await check('compose', async () => {
-      const { composeVersion } = await house.runtime.info();
-      const [major = 0, minor = 0] = composeVersion.replace(/^v/, '').split('.').map(Number);
-      if (major < LEAST_COMPOSE[0]! || (major === LEAST_COMPOSE[0] && minor < LEAST_COMPOSE[1]!))
-        throw new Error(`Compose ${composeVersion} is older than ${LEAST_COMPOSE.join('.')}`);
-      return composeVersion;
-    });
-    await check('source', async () => `${house.source.spec.url} is at ${(await house.source.fetch()).slice(0, 12)}`);
-    await check('state', async () => {
-      await access(house.settings.stateDir, constants.R_OK | constants.W_OK);
-      const facts = await statfs(house.settings.stateDir);
-      const free = facts.bavail * facts.bsize;
-      if (free < FREE_BYTES)
-        throw new Error(`only ${Math.round(free / 2 ** 20)} MiB are free in ${house.settings.stateDir}`);
-      return `${house.settings.stateDir}, ${Math.round(free / 2 ** 30)} GiB free`;
-    });
-    const controller = desk.controller();
-    checks.push({
-      check: 'controller',
-      ok: true,
-      says: controller ? `runs: ${controller.owner}` : 'does not run on this state directory',
-      help: '',
-    });
+    if (desk !== null) {
+      const there: Surface = desk;
+      await check('engine', '', () => look.engine(there));
+      await check('compose', 'install the Docker Compose plugin, version 2.40 or newer', () => look.compose(there));
+      let tip = '';
+      await check('source', 'name it with --source', async () => {
+        const { source } = there.house;
+        if (source.spec.url === '') return 'none is named; give --source to check one';
+        tip = await source.fetch();
+        return `${source.spec.url} ${source.spec.ref} is at ${tip.slice(0, 12)}`;
+      });
+      await check('clock', 'set the clock of this machine, for example with an NTP client', () =>
+        look.clock(there, tip),
+      );
+      await check('locks', 'run `windlass unlock STACK`', async () => look.locks(there));
+      await check('controller', '', async () => look.controller(there));
+    }
     if (json) io.json(checks);
     else
       for (const one of checks) {
@@ -59,5 +68,56 @@ export const command: Command = {
         if (!one.ok) io.data(`     ${''.padEnd(10)} help: ${one.help}`);
       }
     return checks.every((one) => one.ok) ? EXIT.done : EXIT.failed;
+  },
+};
+
+/** Each answers what it found, or throws what is wrong. */
+const look = {
+  async state({ house }: Surface): Promise<string> {
+    const { stateDir } = house.settings;
+    await access(stateDir, constants.R_OK | constants.W_OK);
+    const facts = await statfs(stateDir);
+    const free = facts.bavail * facts.bsize;
+    if (free < FREE_BYTES) throw new Unfit(`only ${Math.round(free / 2 ** 20)} MiB are free in ${stateDir}`);
+    return `${stateDir}, ${Math.round(free / 2 ** 30)} GiB free`;
+  },
+
+  async engine({ house }: Surface): Promise<string> {
+    const info = await house.runtime.info();
+    return `${info.version} (API ${info.apiVersion}) ${info.name}`;
+  },
+
+  async compose({ house }: Surface): Promise<string> {
+    const { composeVersion } = await house.runtime.info();
+    const [major = 0, minor = 0] = composeVersion.replace(/^v/, '').split('.').map(Number);
+    const [leastMajor, leastMinor] = LEAST_COMPOSE;
+    if (major < leastMajor || (major === leastMajor && minor < leastMinor))
+      throw new Unfit(`Compose ${composeVersion} is older than ${LEAST_COMPOSE.join('.')}`);
+    return composeVersion;
+  },
+
+  async clock({ house }: Surface, tip: string): Promise<string> {
+    const now = house.clock.nowMs();
+    const iso = new Date(now).toISOString();
+    if (now < FIRST_DAY_MS) throw new Unfit(`it is ${iso} here, which is long ago`);
+    const { committedAtMs } = tip === '' ? { committedAtMs: 0 } : await house.source.commit(tip);
+    if (committedAtMs > now + SKEW_MS)
+      throw new Unfit(`it is ${iso} here, and the newest commit is from ${new Date(committedAtMs).toISOString()}`);
+    return iso;
+  },
+
+  locks({ house }: Surface): string {
+    const held = house.store.leases().filter((one) => one.expiresAtMs > house.clock.nowMs());
+    if (held.length === 0) return 'nothing is locked';
+    const words = held.map(
+      (one) => `${one.name}${house.settings.hasEnded(one.owner) ? ' (its process has ended)' : ''}`,
+    );
+    return `locked: ${words.join(', ')}`;
+  },
+
+  controller(desk: Surface): string {
+    const found = desk.controller();
+    if (!found) return 'does not run on this state directory';
+    return `runs since ${formatAge(desk.house.clock.nowMs() - found.sinceMs)}: ${found.owner}`;
   },
 };

@@ -1,10 +1,14 @@
 // `windlass events`: what happened, oldest first; `--follow` goes on until it is stopped.
 import type { StackEvent } from '../../core/status/event.ts';
 import { type Command, countFlag } from '../command.ts';
+import { oneLine } from '../views/table.ts';
+
+const POLL_MS = 200;
+const STYLES = { info: 'dim', warning: 'yellow', error: 'red' } as const;
 
 export const command: Command = {
   words: ['events'],
-  summary: 'list what happened to the stacks',
+  summary: 'list what happened to the stacks; as JSON with --follow: one object a line',
   usage: '[STACK]',
   example: 'windlass events --follow',
   arity: [0, 1],
@@ -13,22 +17,25 @@ export const command: Command = {
     limit: { type: 'string', value: '50', help: 'how many of the newest' },
   },
   async run({ io, json, flags, args, surface, stop }) {
-    const desk = await surface();
+    const limit = countFlag(flags, 'limit', 50);
+    const desk = await surface('state');
     const filter = args[0] === undefined ? {} : { stack: args[0] };
+    const follow = flags['follow'] === true;
     const say = (event: StackEvent): void => {
-      if (json) io.data(JSON.stringify(event));
-      else
-        io.data(
-          `${new Date(event.atMs).toISOString()} ${event.level.padEnd(7)} ${event.stack} ${event.reason} ${event.message}`.trimEnd(),
-        );
+      if (json) io.jsonLine(event);
+      else {
+        const when = new Date(event.atMs).toISOString();
+        const level = io.paint(STYLES[event.level], event.level.padEnd(7));
+        io.data(`${when} ${level} ${event.stack} ${event.reason} ${oneLine(event.message)}`.trimEnd());
+      }
     };
-    let last = 0;
-    for (const event of desk.events({ ...filter, limit: countFlag(flags, 'limit', 50) })) {
-      last = event.seq;
-      say(event);
-    }
-    while (flags['follow'] && !stop.aborted) {
-      await desk.house.clock.sleep(200, stop).catch(() => {});
+    const known = desk.events({ ...filter, limit });
+    if (json && !follow) io.json(known);
+    else for (const event of known) say(event);
+    let last = known.at(-1)?.seq ?? 0;
+    while (follow && !stop.aborted) {
+      await desk.house.clock.sleep(POLL_MS, stop).catch(() => {});
+      if (stop.aborted) break;
       for (const event of desk.events({ ...filter, afterSeq: last })) {
         last = event.seq;
         say(event);

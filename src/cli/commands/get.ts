@@ -9,7 +9,7 @@ export const command: Command = {
   example: 'windlass get shop',
   arity: [0, 1],
   async run({ io, json, args, surface }) {
-    const desk = await surface();
+    const desk = await surface('state');
     const now = desk.house.clock.nowMs();
     if (args[0] === undefined) {
       const all = desk.status();
@@ -22,12 +22,15 @@ export const command: Command = {
             revision: applied?.revision ?? null,
           })),
         );
-      else io.data(formatStatuses(io, all, now));
-      return 0;
+      else if (all.length > 0) io.data(formatStatuses(io, all, now));
+      else io.words('no stack is known yet: run `windlass apply` or `windlass run`');
+    } else {
+      const one = await desk.statusOf(args[0]);
+      const [lastRun] = desk.history(one.name, 1);
+      if (json) io.json({ ...one, lastRun: lastRun ?? null });
+      else io.data(formatStatus(io, one, lastRun, now));
     }
-    const one = await desk.statusOf(args[0]);
-    if (json) io.json(one);
-    else io.data(formatStatus(io, one, desk.history(one.name, 1)[0], now));
+    if (!desk.controller()) io.words('no controller runs on this state directory: this is what was last seen');
     return 0;
   },
 };

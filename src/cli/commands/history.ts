@@ -11,9 +11,11 @@ export const command: Command = {
   arity: [0, 1],
   flags: { limit: { type: 'string', value: '20', help: 'how many rows' } },
   async run({ io, json, flags, args, surface }) {
-    const desk = await surface();
-    const runs = desk.history(args[0], countFlag(flags, 'limit', 20));
+    const limit = countFlag(flags, 'limit', 20);
+    const desk = await surface('state');
+    const runs = desk.history(args[0], limit);
     if (json) io.json(runs);
+    else if (runs.length === 0) io.words('nothing was done yet');
     else
       io.data(
         formatTable(

@@ -3,7 +3,7 @@ import { type Command, countFlag } from '../command.ts';
 
 export const command: Command = {
   words: ['logs'],
-  summary: 'print the log of a stack, or of one of its services',
+  summary: 'print the log of a stack, or of one of its services; as JSON: one object a line',
   usage: 'STACK [SERVICE]',
   example: 'windlass logs shop web --tail 100',
   arity: [1, 2],
@@ -11,10 +11,11 @@ export const command: Command = {
     tail: { type: 'string', value: '50', help: 'how many lines of each container' },
     follow: { type: 'boolean', short: 'f', help: 'go on with new lines' },
   },
-  async run({ io, flags, args, surface, stop }) {
+  async run({ io, json, flags, args, surface, stop }) {
     const options = { tail: countFlag(flags, 'tail', 50), follow: flags['follow'] === true, signal: stop };
-    await (await surface()).logs(args[0] ?? '', args[1], options, (container, line) =>
-      io.data(`${container} | ${line}`),
+    const desk = await surface('state');
+    await desk.logs(args[0] ?? '', args[1], options, (container, line) =>
+      json ? io.jsonLine({ container, line }) : io.data(`${io.paint('cyan', container)} | ${line}`),
     );
     return 0;
   },

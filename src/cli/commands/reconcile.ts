@@ -1,7 +1,10 @@
 // `windlass reconcile`: asks the running controller to look now, or does one pass itself when none runs.
-import { lineObserver } from '../../engine/observers/line.ts';
-import { type Command, durationFlag, UsageError } from '../command.ts';
-import { EXIT, exitOf, formatFault } from '../exit.ts';
+import type { Surface } from '../../surface.ts';
+import { type Command, type CommandContext, durationFlag, UsageError } from '../command.ts';
+import { EXIT, exitOf } from '../exit.ts';
+import { progressOf } from '../progress.ts';
+import { formatFault } from '../views/fault.ts';
+import { errorExit, formatPlan } from '../views/plan.ts';
 
 export const command: Command = {
   words: ['reconcile'],
@@ -9,38 +12,61 @@ export const command: Command = {
   usage: '[STACK]',
   example: 'windlass reconcile shop --wait',
   arity: [0, 1],
+  drains: true,
   flags: {
     all: { type: 'boolean', help: 'every stack' },
     wait: { type: 'boolean', help: 'until it is Ready at the newest commit' },
     timeout: { type: 'string', value: '5m', help: 'how long to wait' },
   },
-  async run({ io, flags, args, surface, stop, now }) {
-    const desk = await surface();
+  async run(context) {
+    const { io, json, flags, args, surface } = context;
     const stack = args[0] ?? '';
     if (stack === '' && !flags['all']) throw new UsageError('name a stack, or give --all');
+    if (stack !== '' && flags['all']) throw new UsageError('either a stack or --all, not both');
     const timeoutMs = durationFlag(flags, 'timeout', 5 * 60_000);
-    if (await desk.nudge(stack, true, Math.min(timeoutMs, 30_000))) {
-      io.words('the controller looks');
-      if (!flags['wait']) return EXIT.done;
-      const { fleet, revision } = await desk.fleet();
-      const names = stack === '' ? [...fleet.stacks.keys()] : [stack];
-      for (const name of names)
-        if (!(await desk.wait(name, 'Ready', timeoutMs, revision.commit, stop))) {
-          io.words(`${name} is not Ready in time; \`windlass get ${name}\` says why`);
-          return EXIT.failed;
-        }
-      io.data(names.map((name) => `${name}: Ready`).join('\n'));
+    const desk = await surface('state');
+    if (stack !== '') await desk.statusOf(stack);
+    if (!(await desk.nudge(stack, true, Math.min(timeoutMs, 30_000)))) return onePass(context, desk, stack);
+    io.words('the controller looks');
+    if (!flags['wait']) {
+      if (json) io.json({ by: 'controller', stacks: stack === '' ? [] : [stack] });
       return EXIT.done;
     }
-    io.words('no controller runs on this state directory: one pass from here');
-    const view = await desk.plan(stack === '' ? [] : [stack]);
-    const progress = lineObserver({ write: (line) => io.words(desk.house.redact(line).trimEnd()) });
-    const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune: false });
-    for (const [name, fault] of result.failures) io.words(desk.house.redact(formatFault(io, fault, { stack: name })));
-    for (const one of view.surveyed)
-      if (one.kind === 'refused') io.words(desk.house.redact(formatFault(io, one.fault, { stack: one.name })));
-    const [first] = result.failures.values();
-    if (first) return exitOf(first);
-    return view.surveyed.every((one) => one.kind === 'judged') ? EXIT.done : EXIT.failed;
+    return waitForAll(context, desk, stack, timeoutMs);
   },
 };
+
+async function waitForAll(
+  { io, json, stop }: CommandContext,
+  desk: Surface,
+  stack: string,
+  timeoutMs: number,
+): Promise<number> {
+  const { fleet, revision } = await desk.fleet();
+  const names = stack === '' ? [...fleet.stacks.keys()] : [stack];
+  const end = desk.house.clock.nowMs() + timeoutMs;
+  const late: string[] = [];
+  for (const name of names) {
+    const left = Math.max(0, end - desk.house.clock.nowMs());
+    if (!(await desk.wait(name, 'Ready', left, revision.commit, stop))) late.push(name);
+  }
+  const ready = names.filter((name) => !late.includes(name));
+  if (json) io.json({ by: 'controller', revision: revision.commit, ready, notReady: late });
+  else if (ready.length > 0) io.data(ready.map((name) => `${name}: Ready`).join('\n'));
+  for (const name of late) io.words(`${name} is not Ready; \`windlass get ${name}\` says why`);
+  return late.length > 0 ? EXIT.failed : EXIT.done;
+}
+
+async function onePass({ io, json, stop, now }: CommandContext, desk: Surface, stack: string): Promise<number> {
+  io.words('no controller runs on this state directory: one pass from here');
+  const view = await desk.plan(stack === '' ? [] : [stack]);
+  // A pass from here uninstalls nothing: that is for an apply, which asks.
+  const shown = { ...view, gone: { ...view.gone, removable: [], guard: null } };
+  io.words(formatPlan(io.inWords, shown));
+  const progress = await progressOf(io, 'people');
+  const result = await desk.apply(shown, { signal: now, stop, progress, trigger: 'cli', prune: false });
+  for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
+  if (json) io.json({ by: 'this process', revision: view.at.revision.commit, runs: result.outcome?.runs ?? [] });
+  const [first] = result.failures.values();
+  return first ? exitOf(first) : errorExit(shown);
+}

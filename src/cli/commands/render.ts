@@ -1,5 +1,4 @@
 // `windlass render`: what Compose is given for a stack, secrets masked.
-import { stringify } from 'yaml';
 import type { Command } from '../command.ts';
 
 export const command: Command = {
@@ -9,9 +8,12 @@ export const command: Command = {
   example: 'windlass render shop -o json',
   arity: [1, 1],
   async run({ io, json, args, surface }) {
-    const model = await (await surface()).render(args[0] ?? '');
+    const model = await (await surface('state')).render(args[0] ?? '');
     if (json) io.json(model);
-    else io.data(stringify(model).trimEnd());
+    else {
+      const { stringify } = await import('yaml');
+      io.data(stringify(model).trimEnd());
+    }
     return 0;
   },
 };

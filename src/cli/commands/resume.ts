@@ -7,12 +7,13 @@ export const command: Command = {
   usage: 'STACK',
   example: 'windlass resume shop',
   arity: [1, 1],
-  async run({ io, args, surface }) {
-    const desk = await surface();
+  async run({ io, json, args, surface }) {
+    const desk = await surface('state');
     const stack = args[0] ?? '';
     await desk.statusOf(stack);
     const lifted = desk.release(stack);
-    await desk.nudge(stack, false, 10_000);
+    await desk.tell(stack);
+    if (json) io.json({ stack, lifted });
     io.words(
       lifted.length > 0
         ? `${stack} is no longer ${lifted.map((hold) => hold.kind).join(', ')}`

@@ -1,9 +1,10 @@
 // `windlass run`: the controller, until it is told to stop.
 import { Fault } from '../../core/fault.ts';
-import { type Command, durationFlag } from '../command.ts';
+import { type Command, durationFlag, UsageError } from '../command.ts';
 
 const POLL_MS = 60_000;
 const INTERVAL_MS = 5 * 60_000;
+const LEAST_MS = 1_000;
 
 export const command: Command = {
   words: ['run'],
@@ -11,25 +12,30 @@ export const command: Command = {
   usage: '',
   example: 'windlass run --source https://git.example.org/fleet.git',
   arity: [0, 0],
+  outputs: [],
+  drains: true,
   flags: {
     poll: { type: 'string', value: '60s', help: 'how often the source is asked' },
     interval: { type: 'string', value: '5m', help: 'how often everything is compared' },
   },
-  async run({ io, flags, surface, stop, now }) {
-    const desk = await surface();
+  async run({ io, flags, open, stop, now }) {
+    for (const name of ['poll', 'interval'])
+      if (durationFlag(flags, name, LEAST_MS) < LEAST_MS) throw new UsageError(`--${name} is at least 1s`);
+    const { surface: desk, pollMs = POLL_MS, intervalMs = INTERVAL_MS } = await open();
     const other = desk.controller();
     if (other) throw new Fault('LOCK_HELD', `a controller runs on this state directory already: ${other.owner}`);
-    const log = (line: string): void =>
-      io.words(`${new Date(desk.house.clock.nowMs()).toISOString()} ${desk.house.redact(line)}`);
+    const log = (line: string): void => io.words(`${new Date(desk.house.clock.nowMs()).toISOString()} ${line}`);
     const controller = desk.newController({
-      pollMs: durationFlag(flags, 'poll', POLL_MS),
-      intervalMs: durationFlag(flags, 'interval', INTERVAL_MS),
+      pollMs: durationFlag(flags, 'poll', pollMs),
+      intervalMs: durationFlag(flags, 'interval', intervalMs),
       log,
     });
     log(`watching ${desk.house.source.spec.url} ${desk.house.source.spec.ref}`);
     await controller.start();
     log('ready');
-    now.addEventListener('abort', () => controller.hurry(), { once: true });
+    const hurry = (): void => controller.hurry();
+    now.addEventListener('abort', hurry, { once: true });
+    if (now.aborted) hurry();
     if (!stop.aborted)
       await new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }));
     log('stopping: what runs is finished; a second signal leaves at once');

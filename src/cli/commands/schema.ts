@@ -1,5 +1,5 @@
 // `windlass schema`: the JSON Schema of a kind, for editors.
-import { KINDS, type Kind, schemaOf } from '../../core/spec/kind.ts';
+import type { Kind } from '../../core/spec/kind.ts';
 import { type Command, UsageError } from '../command.ts';
 
 export const command: Command = {
@@ -9,9 +9,19 @@ export const command: Command = {
   example: 'windlass schema Stack > stack.schema.json',
   arity: [1, 1],
   async run({ io, args }) {
+    const [{ KINDS, schemaOf }, { nearest }] = await Promise.all([
+      import('../../core/spec/kind.ts'),
+      import('../../core/spec/suggest.ts'),
+    ]);
+    const said = args[0] ?? '';
     const kinds = Object.keys(KINDS);
-    const kind = kinds.find((one) => one.toLowerCase() === (args[0] ?? '').toLowerCase());
-    if (!kind) throw new UsageError(`there is no kind ${args[0]}; there are ${kinds.join(', ')}`);
+    const kind = kinds.find((one) => one.toLowerCase() === said.toLowerCase());
+    if (!kind) {
+      const near = nearest(said, kinds);
+      throw new UsageError(
+        `there is no kind ${said}${near ? `; did you mean ${near}?` : ''}\n  known    ${kinds.join(', ')}`,
+      );
+    }
     io.json(schemaOf(kind as Kind));
     return 0;
   },

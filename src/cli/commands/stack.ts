@@ -1,6 +1,6 @@
 // `windlass stack start|stop|restart|scale`: what a person does to a stack by hand, so that the controller knows of it.
-import { Fault } from '../../core/fault.ts';
 import { type Command, UsageError } from '../command.ts';
+import { plural } from '../views/diagnostic.ts';
 
 const byHand = (act: 'start' | 'stop' | 'restart', summary: string): Command => ({
   words: ['stack', act],
@@ -8,10 +8,13 @@ const byHand = (act: 'start' | 'stop' | 'restart', summary: string): Command => 
   usage: 'STACK',
   example: `windlass stack ${act} shop`,
   arity: [1, 1],
-  async run({ io, args, surface, now }) {
-    const done = await (await surface()).byHand(args[0] ?? '', act, now);
-    for (const name of done) io.data(name);
-    io.words(done.length === 0 ? 'there was nothing to do' : `${done.length} containers`);
+  drains: true,
+  async run({ io, json, args, surface, now }) {
+    const stack = args[0] ?? '';
+    const done = await (await surface('state')).byHand(stack, act, now);
+    if (json) io.json({ stack, act, containers: done });
+    else for (const name of done) io.data(name);
+    io.words(done.length === 0 ? 'there was nothing to do' : plural(done.length, 'container'));
     return 0;
   },
 });
@@ -20,19 +23,27 @@ export const stop = byHand('stop', 'stop a stack; it stays stopped until `windla
 export const start = byHand('start', 'start a stopped stack');
 export const restart = byHand('restart', 'restart the running containers of a stack, one after the other');
 
+const MOST = 1_000;
+
 export const scale: Command = {
   words: ['stack', 'scale'],
-  summary: 'say where replicas are declared: a count set by hand would be drift',
-  usage: 'STACK SERVICE=N',
+  summary: 'run another number of containers of a suspended stack; `resume` brings the declared count back',
+  usage: 'STACK SERVICE=N…',
   example: 'windlass stack scale shop web=3',
-  arity: [2, 2],
-  async run({ args }) {
-    const [stack, pair = ''] = args;
-    const [service, count] = pair.split('=');
-    if (!service || !/^\d+$/.test(count ?? '')) throw new UsageError(`say SERVICE=N, for example web=3, not ${pair}`);
-    throw new Fault(
-      'USAGE',
-      `the replicas of ${stack} are declared in git, and any other count is healed at once: set \`replicas: { ${service}: ${count} }\` in its stack.yaml (or deploy.replicas in its Compose file) and push`,
-    );
+  arity: [2, 100],
+  drains: true,
+  async run({ io, json, args, surface, now }) {
+    const [stack = '', ...pairs] = args;
+    const wanted = new Map<string, number>();
+    for (const pair of pairs) {
+      const [, service, count] = /^([^=]+)=(\d{1,4})$/.exec(pair) ?? [];
+      if (service === undefined || count === undefined || Number(count) > MOST)
+        throw new UsageError(`say SERVICE=N, for example web=3 (at most ${MOST}), not ${pair}`);
+      wanted.set(service, Number(count));
+    }
+    const done = await (await surface('state')).scale(stack, wanted, now);
+    if (json) io.json({ stack, scaled: done });
+    else for (const one of done) io.data(`${one.service}: ${one.before} → ${one.after}`);
+    return 0;
   },
 };

@@ -4,23 +4,24 @@ import { formatTable } from '../views/table.ts';
 
 export const command: Command = {
   words: ['trace'],
-  summary: 'container → service → stack → commit',
+  summary: 'container → service → stack → commit → signer',
   usage: 'STACK|CONTAINER',
   example: 'windlass trace shop-web-1',
   arity: [1, 1],
   async run({ io, json, args, surface }) {
-    const traced = await (await surface()).trace(args[0] ?? '');
+    const traced = await (await surface('state')).trace(args[0] ?? '');
     if (json) io.json(traced);
     else
       io.data(
         formatTable(
-          ['CONTAINER', 'SERVICE', 'STACK', 'IMAGE', 'COMMIT', 'AUTHOR', 'SUBJECT'],
+          ['CONTAINER', 'SERVICE', 'STACK', 'IMAGE', 'COMMIT', 'SIGNER', 'AUTHOR', 'SUBJECT'],
           traced.map((one) => [
             one.container,
             one.service,
             one.stack || '(not ours)',
             one.image,
             one.revision.slice(0, 12) || '-',
+            one.signer ?? '-',
             one.author || '-',
             one.subject,
           ]),

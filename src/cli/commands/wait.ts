@@ -1,5 +1,5 @@
 // `windlass wait`: until a condition of a stack is true.
-import { CONDITION_TYPES, type ConditionType } from '../../core/status/condition.ts';
+import { CONDITION_TYPES } from '../../core/status/condition.ts';
 import { type Command, durationFlag, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { formatStatus } from '../views/status.ts';
@@ -20,22 +20,29 @@ export const command: Command = {
     },
   },
   async run({ io, json, flags, args, surface, stop }) {
-    const desk = await surface();
-    const type = (textFlag(flags, 'for') ?? 'Ready') as ConditionType;
-    if (!CONDITION_TYPES.includes(type))
-      throw new UsageError(`--for takes one of ${CONDITION_TYPES.join(', ')}, not ${type}`);
-    const stack = args[0] ?? '';
+    const said = textFlag(flags, 'for') ?? 'Ready';
+    const type = CONDITION_TYPES.find((one) => one.toLowerCase() === said.toLowerCase());
+    if (!type) throw new UsageError(`--for takes one of ${CONDITION_TYPES.join(', ')}, not ${said}`);
     const wanted = textFlag(flags, 'revision');
+    if (wanted !== undefined && !/^(head|[0-9a-f]{4,40})$/.test(wanted))
+      throw new UsageError(`--revision takes a commit id or \`head\`, not ${wanted}`);
+    const timeoutMs = durationFlag(flags, 'timeout', 5 * 60_000);
+    const stack = args[0] ?? '';
+    const desk = await surface('state');
+    // A name that nobody knows would be waited for in vain.
+    await desk.statusOf(stack);
+    if (!desk.controller()) io.words('no controller runs on this state directory (yet)');
     const revision = wanted === 'head' ? (await desk.fleet()).revision.commit : (wanted ?? null);
-    const found = await desk.wait(stack, type, durationFlag(flags, 'timeout', 5 * 60_000), revision, stop);
+    const found = await desk.wait(stack, type, timeoutMs, revision, stop);
     if (found) {
       if (json) io.json(found);
       else io.data(`${stack}: ${type} ${found.reason}`);
       return EXIT.done;
     }
     const status = await desk.statusOf(stack);
-    io.words(`${stack} is not ${type} in time`);
-    io.words(formatStatus(io, status, desk.history(stack, 1)[0], desk.house.clock.nowMs()));
+    if (json) io.json(status.conditions.find((one) => one.type === type) ?? null);
+    io.words(`${stack} is not ${type}`);
+    io.words(formatStatus(io.inWords, status, desk.history(stack, 1)[0], desk.house.clock.nowMs()));
     return EXIT.failed;
   },
 };

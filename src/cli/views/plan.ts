@@ -1,19 +1,28 @@
 // View of a plan: what would happen to each stack, unchanged ones as a count, a summary and the digest.
 import type { Change } from '../../core/diff/change.ts';
 import { formatStackDiff } from '../../core/plan/format.ts';
+import type { Hold } from '../../core/state/applied.ts';
 import { formatRevision } from '../../core/state/revision.ts';
 import type { PlanView } from '../../surface.ts';
-import { formatFault } from '../exit.ts';
-import type { Io } from '../io.ts';
-import { formatDiagnostic } from './diagnostic.ts';
+import { EXIT, exitOf } from '../exit.ts';
+import type { Painter } from '../io.ts';
+import { formatDiagnostic, inReadingOrder, plural } from './diagnostic.ts';
+import { formatFault } from './fault.ts';
+import { oneLine } from './table.ts';
 
-export function countChanges(view: PlanView): Readonly<Record<string, number>> {
-  const counts: Record<string, number> = {};
-  for (const one of view.work)
-    for (const change of one.diff.changes) counts[wordOf(change)] = (counts[wordOf(change)] ?? 0) + 1;
-  if (view.gone.removable.length > 0) counts['uninstall'] = view.gone.removable.length;
-  return counts;
-}
+const WORDS = [
+  'create',
+  'recreate',
+  'start',
+  'restart',
+  'signal',
+  'unpause',
+  'rename',
+  'reconnect',
+  'update',
+  'remove',
+  'uninstall',
+];
 
 const wordOf = (change: Change): string =>
   change.repair === 'remove-network'
@@ -22,40 +31,61 @@ const wordOf = (change: Change): string =>
       ? 'reconnect'
       : change.repair;
 
-export function hasErrors(view: PlanView): boolean {
-  return (
-    view.surveyed.some((one) => one.kind !== 'judged') ||
-    view.at.fleet.diagnostics.some((one) => one.severity === 'error')
-  );
+/** Word of a change → how many of them; in the order in which they are shown. */
+export function countChanges(view: PlanView): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  const add = (word: string, count: number): void => {
+    if (count > 0) counts.set(word, (counts.get(word) ?? 0) + count);
+  };
+  for (const one of view.work) for (const change of one.diff.changes) add(wordOf(change), 1);
+  add('uninstall', view.gone.guard === null ? view.gone.removable.length : 0);
+  return new Map([...counts].sort(([a], [b]) => WORDS.indexOf(a) - WORDS.indexOf(b)));
 }
 
+/** Changes something that runs; without it a plan has at most things to remember. */
 export function hasChanges(view: PlanView): boolean {
-  return view.work.some((one) => one.diff.changes.length > 0) || view.gone.removable.length > 0;
+  return countChanges(view).size > 0;
 }
 
-export function formatPlan(io: Io, view: PlanView): string {
-  const lines: string[] = [`revision ${formatRevision(view.at.revision)}  ${view.at.revision.subject}`, ''];
-  for (const one of view.at.fleet.diagnostics) lines.push(formatDiagnostic(io, one), '');
+/** The exit code of what a plan cannot do: 0 when it can do all. A mistake in a declaration comes before a refusal of the world. */
+export function errorExit(view: PlanView): number {
+  if (view.rewritten) return exitOf(view.rewritten);
+  const invalid =
+    view.surveyed.some((one) => one.kind === 'invalid') ||
+    view.at.fleet.diagnostics.some((one) => one.severity === 'error');
+  if (invalid) return EXIT.usage;
+  const refused = view.surveyed.find((one) => one.kind === 'refused');
+  return refused?.kind === 'refused' ? exitOf(refused.fault) : EXIT.done;
+}
+
+export function formatPlan(io: Painter, view: PlanView): string {
+  const lines: string[] = [`revision ${formatRevision(view.at.revision)}  ${oneLine(view.at.revision.subject)}`, ''];
+  for (const one of inReadingOrder(view.at.fleet.diagnostics)) lines.push(formatDiagnostic(io, one), '');
   let same = 0;
   for (const one of [...view.surveyed].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const hold = view.held.get(one.name);
     if (one.kind === 'invalid')
-      for (const diagnostic of one.diagnostics) lines.push(formatDiagnostic(io, diagnostic), '');
+      for (const diagnostic of inReadingOrder(one.diagnostics)) lines.push(formatDiagnostic(io, diagnostic), '');
     else if (one.kind === 'refused') {
       if (one.judged) lines.push(...paintMarks(io, formatStackDiff(one.judged.diff)));
       lines.push(formatFault(io, one.fault, { stack: one.name }), '');
     } else if (one.diff.changes.length === 0 && one.diff.warnings.length === 0) {
       same++;
-      if (view.work.includes(one))
-        lines.push(
-          `${io.paint('bold', one.name)}: ${one.attempt ? 'finish the last deploy (wait until it is stable)' : 'runs as asked for; only to be remembered'}`,
-          '',
-        );
-    } else lines.push(...paintMarks(io, formatStackDiff(one.diff)), '');
+      if (view.work.includes(one) && one.attempt)
+        lines.push(`${io.paint('bold', one.name)}: finish the last deploy (wait until it is stable)`, '');
+    } else
+      lines.push(
+        ...paintMarks(io, formatStackDiff(one.diff)),
+        ...(hold ? [`    ${io.paint('yellow', formatHold(hold))}; it is left as it is`] : []),
+        '',
+      );
   }
   for (const one of view.gone.removable)
     lines.push(
       `${io.paint('bold', one.stack)}: left the fleet`,
-      `  ${io.paint('red', '-')} uninstall: containers and networks; volumes stay`,
+      view.gone.guard === null
+        ? `  ${io.paint('red', '-')} uninstall: containers and networks; volumes stay`
+        : '    waits for a word: see below',
       '',
     );
   for (const one of view.gone.kept) lines.push(`${one.stack}: left the fleet; stays because of prune: false`, '');
@@ -64,25 +94,42 @@ export function formatPlan(io: Io, view: PlanView): string {
       io.paint('yellow', `prune waits: ${view.gone.guard}; \`windlass prune --confirm ${view.gone.digest}\``),
       '',
     );
+  if (view.rewritten) lines.push(formatFault(io, view.rewritten), '');
   if (same > 0) lines.push(`${same} in sync`);
-  const counts = Object.entries(countChanges(view)).map(([word, count]) => `${count} to ${word}`);
-  lines.push(
-    counts.length > 0
-      ? `Plan: ${counts.join(', ')}${view.digest ? `; digest ${view.digest}` : ''}`
-      : 'Plan: nothing to do',
-  );
+  lines.push(formatSummary(view));
   return lines.join('\n');
 }
 
-function paintMarks(io: Io, lines: readonly string[]): string[] {
+function formatSummary(view: PlanView): string {
+  const parts = [...countChanges(view)].map(([word, count]) => `${count} to ${word}`);
+  const quiet = view.work.filter((one) => one.diff.changes.length === 0);
+  const finish = quiet.filter((one) => one.attempt !== null).length;
+  if (finish > 0) parts.push(`${plural(finish, 'deploy')} to finish`);
+  if (quiet.length > finish) parts.push(`${plural(quiet.length - finish, 'stack')} to remember`);
+  const held = view.surveyed.filter((one) => one.kind === 'judged' && view.held.has(one.name)).length;
+  if (held > 0) parts.push(`${held} held`);
+  const stopped = view.surveyed.filter((one) => one.kind !== 'judged').length;
+  if (stopped > 0) parts.push(`${stopped} with errors`);
+  return `Plan: ${parts.length > 0 ? parts.join(', ') : 'nothing to do'}${view.digest ? `; digest ${view.digest}` : ''}`;
+}
+
+export function formatHold(hold: Hold): string {
+  const until = hold.untilMs > 0 ? ` until ${new Date(hold.untilMs).toISOString()}` : '';
+  return `${hold.kind}${until}${hold.reason ? `: ${oneLine(hold.reason)}` : ''}`;
+}
+
+/** The stack's name in bold, marks in their colours. */
+export function paintMarks(io: Painter, lines: readonly string[]): string[] {
   return lines.map((line, index) => {
-    if (index === 0) return line.replace(/^[^:]+/, (name) => io.paint('bold', name));
-    const style = { '+': 'green', '-': 'red', '~': 'yellow', '!': 'red' }[line[2] ?? ''] as
+    const text = line.replaceAll(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g, ' ');
+    if (index === 0) return text.replace(/^[^:]+/, (name) => io.paint('bold', name));
+    const mark = /^ {2}([+~!-]) /.exec(text)?.[1];
+    const style = { '+': 'green', '-': 'red', '~': 'yellow', '!': 'red' }[mark ?? ''] as
       | 'green'
       | 'red'
       | 'yellow'
       | undefined;
-    return style ? `  ${io.paint(style, line[2] ?? '')}${line.slice(3)}` : line;
+    return style && mark ? `  ${io.paint(style, mark)}${text.slice(3)}` : text;
   });
 }
 
@@ -93,7 +140,7 @@ export function planJson(view: PlanView): unknown {
     version: 1,
     revision: view.at.revision.commit,
     digest: view.digest,
-    counts: countChanges(view),
+    counts: Object.fromEntries(countChanges(view)),
     stacks: view.surveyed.map((one) => {
       if (one.kind === 'invalid') return { stack: one.name, state: 'invalid', diagnostics: one.diagnostics };
       if (one.kind === 'refused')
@@ -105,12 +152,22 @@ export function planJson(view: PlanView): unknown {
           changes: one.judged?.diff.changes ?? [],
         };
       const { situation, changes, untouched, warnings } = one.diff;
-      return { stack: one.name, state: situation, changes, untouched, warnings, desired: one.resolved.desired.digest };
+      const hold = view.held.get(one.name);
+      return {
+        stack: one.name,
+        state: situation,
+        changes,
+        untouched,
+        warnings,
+        desired: one.resolved.desired.digest,
+        ...(hold ? { held: hold } : {}),
+      };
     }),
     uninstall: view.gone.removable.map((one) => one.stack),
     kept: view.gone.kept.map((one) => one.stack),
     guard: view.gone.guard,
     pruneDigest: view.gone.digest,
+    refused: view.rewritten ? { code: view.rewritten.code, message: view.rewritten.message } : null,
     diagnostics: view.at.fleet.diagnostics,
   };
 }

@@ -1,12 +1,33 @@
-// View of rows: columns padded to their widest cell, the last one cut to the terminal.
+// View of rows: columns padded to their widest cell, lines cut to the terminal. A cell is one line of printable text.
 
-export function formatTable(header: readonly string[], rows: readonly (readonly string[])[], width: number): string {
-  const widths = header.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
-  const line = (row: readonly string[]): string =>
-    row
-      .map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
-      .join('  ')
-      .trimEnd();
-  const cut = (text: string): string => (width > 40 && text.length > width ? `${text.slice(0, width - 1)}…` : text);
-  return [line(header), ...rows.map(line)].map(cut).join('\n');
+/** Gives a cell its colour, after it was padded. */
+export type PaintCell = (cell: string, column: number, row: readonly string[]) => string;
+
+export function formatTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+  paintCell: PaintCell = (cell) => cell,
+): string {
+  const clean = rows.map((row) => row.map(oneLine));
+  const widths = header.map((title, column) =>
+    clean.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), title.length),
+  );
+  const line = (row: readonly string[], paint: PaintCell): string => {
+    let room = Math.max(40, width);
+    const cells: string[] = [];
+    const last = row.findLastIndex((cell) => cell !== '');
+    for (const [column, cell] of row.slice(0, last + 1).entries()) {
+      const padded = column === last ? cell : cell.padEnd(widths[column] ?? 0);
+      const shown = padded.length > room ? `${padded.slice(0, Math.max(0, room - 1))}…` : padded;
+      cells.push(paint(shown, column, row));
+      room -= padded.length + 2;
+      if (room <= 0) break;
+    }
+    return cells.join('  ').trimEnd();
+  };
+  return [line(header, (cell) => cell), ...clean.map((row) => line(row, paintCell))].join('\n');
 }
+
+/** Line breaks and control characters of others become spaces. */
+export const oneLine = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ').trimEnd();

@@ -1,0 +1,29 @@
+// Preview of a rollback by a person: which commit it goes back to, and what that would change. Reads only.
+import { Fault } from '../core/fault.ts';
+import type { FleetAt } from './fleet-at.ts';
+import type { Surveyed } from './survey.ts';
+import type { Workbench } from './workbench.ts';
+
+export interface RollbackPreview {
+  readonly at: FleetAt;
+  readonly one: Surveyed;
+}
+
+/** Throws NOT_FOUND when there is nothing to go back to. */
+export async function previewRollback(
+  bench: Workbench,
+  stack: string,
+  to: string | undefined,
+): Promise<RollbackPreview> {
+  const { store, source } = bench.house;
+  const previous = store.value(`previous/${stack}`) as { readonly revision: string } | undefined;
+  const target = to ?? previous?.revision;
+  if (target === undefined)
+    throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
+  const at = await bench.reader.read((await source.commit(target)).id);
+  if (!at.fleet.stacks.has(stack))
+    throw new Fault('NOT_FOUND', `commit ${target.slice(0, 12)} holds no readable stack ${stack}`);
+  const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
+  if (!one) throw new Error(`no verdict on ${stack}`);
+  return { at, one };
+}
