@@ -3,7 +3,7 @@
 
 import fs from 'node:fs';
 import path from 'node:path';
-import { inflateSync } from 'node:zlib';
+import { RawStore, StoreError } from './raw-packs.ts';
 
 export interface RawObject {
   readonly kind: 'object';
@@ -40,11 +40,11 @@ interface Repository {
   readonly gitDir: string;
   /** Objects, refs and config. */
   readonly commonDir: string;
-  /** Directories with an `objects` folder: the common one first, then its alternates. */
-  readonly stores: readonly string[];
+  /** The common object folder first, then its alternates. */
+  readonly stores: readonly RawStore[];
 }
 
-/** Loaded on first use: it is large, and most commands need no object. */
+/** Loaded on first use: it is large, and full ids need no refs. */
 const library = () => import('isomorphic-git');
 
 class Unread extends Error {
@@ -61,14 +61,13 @@ class Unread extends Error {
 /** Opens a bare repository, a `.git` directory or file, or a work tree. Never rejects: each read reports the failure. */
 export function openRawObjects(directory: string): RawObjectReader {
   let repository: Repository | Unread | undefined;
-  const cache = {};
   return {
     read: async (rev) => {
       try {
         repository ??= locate(directory);
         if (repository instanceof Unread) throw repository;
-        const oid = await resolveRev(repository, rev, cache);
-        return await readRaw(repository, oid, cache);
+        const oid = await resolveRev(repository, rev);
+        return readRaw(repository, oid);
       } catch (error) {
         if (error instanceof Unread)
           return { kind: 'refused', reason: error.reason, detail: error.message, oid: error.oid };
@@ -108,21 +107,17 @@ function locate(directory: string): Repository | Unread {
   }
 }
 
-/** isomorphic-git knows no alternates, so each one is asked as a repository of its own. */
-function storesOf(commonDir: string): string[] {
-  const stores = [commonDir];
-  for (let at = 0; at < stores.length && stores.length < 16; at++) {
-    const objects = path.join(stores[at]!, 'objects');
-    const list = path.join(objects, 'info', 'alternates');
+function storesOf(commonDir: string): RawStore[] {
+  const folders = [path.join(commonDir, 'objects')];
+  for (let at = 0; at < folders.length && folders.length < 16; at++) {
+    const list = path.join(folders[at]!, 'info', 'alternates');
     if (!fs.existsSync(list)) continue;
     for (const line of fs.readFileSync(list, 'utf8').split('\n')) {
-      const alternate = line === '' || line.startsWith('#') ? null : path.resolve(objects, line);
-      if (!alternate || path.basename(alternate) !== 'objects') continue;
-      const store = path.dirname(alternate);
-      if (!stores.includes(store)) stores.push(store);
+      const folder = line === '' || line.startsWith('#') ? null : path.resolve(folders[at]!, line);
+      if (folder && !folders.includes(folder)) folders.push(folder);
     }
   }
-  return stores;
+  return folders.map((folder) => new RawStore(folder, LARGEST_OBJECT_BYTES));
 }
 
 function findGitDir(directory: string): string | null {
@@ -157,21 +152,21 @@ function objectFormat(configFile: string): string {
 }
 
 /** Full and short ids, HEAD, refs as git names them, each followed by any of `~N`, `^N`, `^{}`, `^{commit}`. */
-async function resolveRev(repository: Repository, rev: string, cache: object): Promise<string> {
+async function resolveRev(repository: Repository, rev: string): Promise<string> {
   const split = /^(.*?)((?:~[0-9]*|\^[0-9]*|\^\{(?:commit)?\})*)$/s.exec(rev)!;
-  let oid = await resolveName(repository, split[1]!, cache);
+  let oid = await resolveName(repository, split[1]!);
   for (const [step] of split[2]!.matchAll(/~[0-9]*|\^\{(?:commit)?\}|\^[0-9]*/g)) {
     const isPeel = step.startsWith('^{');
     const count = step.length === 1 || isPeel ? 1 : Number(step.slice(1));
-    oid = await peel(repository, oid, cache);
+    oid = peel(repository, oid);
     if (isPeel || (step[0] === '^' && count === 0)) continue;
-    if (step[0] === '^') oid = await parentOf(repository, oid, count, cache);
-    else for (let back = 0; back < count; back++) oid = await parentOf(repository, oid, 1, cache);
+    if (step[0] === '^') oid = parentOf(repository, oid, count);
+    else for (let back = 0; back < count; back++) oid = parentOf(repository, oid, 1);
   }
   return oid;
 }
 
-async function resolveName(repository: Repository, name: string, cache: object): Promise<string> {
+async function resolveName(repository: Repository, name: string): Promise<string> {
   if (OID.test(name)) return name;
   if (/^[0-9A-Fa-f]{40}$/.test(name)) return name.toLowerCase();
   if (/^[0-9A-Fa-f]{64}$/.test(name)) throw new Unread('sha256-repository', 'a SHA-256 object id');
@@ -179,7 +174,7 @@ async function resolveName(repository: Repository, name: string, cache: object):
     const oid = await resolveRefName(repository, name === '@' ? 'HEAD' : name);
     if (oid !== null) return oid;
   }
-  if (/^[0-9A-Fa-f]{4,39}$/.test(name)) return expand(repository, name.toLowerCase(), cache);
+  if (/^[0-9A-Fa-f]{4,39}$/.test(name)) return expand(repository, name.toLowerCase());
   throw new Unread('unknown-rev', 'no such object or ref');
 }
 
@@ -222,68 +217,31 @@ async function resolveRefName(repository: Repository, name: string): Promise<str
   return null;
 }
 
-async function expand(repository: Repository, short: string, cache: object): Promise<string> {
-  const { expandOid } = await library();
-  const found = new Set<string>();
-  for (const store of repository.stores) {
-    try {
-      found.add(await expandOid({ fs, gitdir: store, oid: short, cache }));
-    } catch (error) {
-      if (nameOf(error) === 'AmbiguousError') throw new Unread('ambiguous-rev', 'several objects start so');
-    }
-  }
-  if (found.size > 1) throw new Unread('ambiguous-rev', 'several objects start so');
-  for (const oid of found) return oid;
-  throw new Unread('unknown-rev', 'no such object or ref');
+function expand(repository: Repository, short: string): string {
+  const [oid, ...more] = new Set(repository.stores.flatMap((store) => store.startingWith(short)));
+  if (oid === undefined) throw new Unread('unknown-rev', 'no such object or ref');
+  if (more.length > 0) throw new Unread('ambiguous-rev', 'several objects start so');
+  return oid;
 }
 
-function nameOf(error: unknown): string {
-  return error instanceof Error ? error.name : '';
-}
-
-async function readRaw(repository: Repository, oid: string, cache: object): Promise<RawObject> {
-  const { readObject } = await library();
-  for (const store of repository.stores) {
-    try {
-      // `deflated` gives loose objects as they lie on disk (so that size is bounded here) and packed ones as content.
-      const result = await readObject({ fs, gitdir: store, oid, format: 'deflated', cache });
-      if (!(result.object instanceof Uint8Array)) throw new Unread('not-commit-or-tag', result.format ?? '', oid);
-      if (result.format === 'deflated') return { kind: 'object', oid, ...inflateLoose(result.object, oid) };
-      if (result.format !== 'content') throw new Unread('not-commit-or-tag', result.format ?? '', oid);
-      return { kind: 'object', oid, type: result.type ?? '', bytes: result.object };
-    } catch (error) {
-      if (error instanceof Unread) throw error;
-      if (nameOf(error) === 'NotFoundError') continue;
-      throw new Unread('unreadable-object', error instanceof Error ? error.message : String(error), oid);
+function readRaw(repository: Repository, oid: string): RawObject {
+  try {
+    for (const store of repository.stores) {
+      const object = store.read(oid);
+      if (object) return { kind: 'object', oid, ...object };
     }
+  } catch (error) {
+    const isLarge = error instanceof StoreError && error.kind === 'too-large';
+    const detail = error instanceof Error ? error.message : String(error);
+    throw new Unread(isLarge ? 'object-too-large' : 'unreadable-object', detail, oid);
   }
   throw new Unread('unknown-rev', 'no such object', oid);
 }
 
-function inflateLoose(deflated: Uint8Array, oid: string): { type: string; bytes: Uint8Array } {
-  let wrapped: Buffer;
-  try {
-    wrapped = inflateSync(deflated, { maxOutputLength: LARGEST_OBJECT_BYTES + 64 });
-  } catch (error) {
-    const isLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw new Unread(
-      isLarge ? 'object-too-large' : 'unreadable-object',
-      error instanceof Error ? error.message : '',
-      oid,
-    );
-  }
-  const end = wrapped.indexOf(0);
-  const match = /^([a-z]+) (0|[1-9][0-9]*)$/.exec(wrapped.toString('latin1', 0, Math.max(0, Math.min(end, 64))));
-  if (end < 0 || !match || Number(match[2]) !== wrapped.length - end - 1) {
-    throw new Unread('unreadable-object', 'malformed object header', oid);
-  }
-  return { type: match[1]!, bytes: wrapped.subarray(end + 1) };
-}
-
-async function peel(repository: Repository, oid: string, cache: object): Promise<string> {
+function peel(repository: Repository, oid: string): string {
   let at = oid;
   for (let depth = 0; depth < 16; depth++) {
-    const { type, bytes } = await readRaw(repository, at, cache);
+    const { type, bytes } = readRaw(repository, at);
     if (type !== 'tag') return at;
     const match = /^object ([0-9a-f]{40})\n/.exec(Buffer.from(bytes).toString('latin1', 0, 48));
     if (!match) throw new Unread('unreadable-object', 'malformed tag', at);
@@ -292,8 +250,8 @@ async function peel(repository: Repository, oid: string, cache: object): Promise
   throw new Unread('unreadable-object', 'tags nested too deep', oid);
 }
 
-async function parentOf(repository: Repository, oid: string, which: number, cache: object): Promise<string> {
-  const { type, bytes } = await readRaw(repository, await peel(repository, oid, cache), cache);
+function parentOf(repository: Repository, oid: string, which: number): string {
+  const { type, bytes } = readRaw(repository, peel(repository, oid));
   const head = Buffer.from(bytes).toString('latin1', 0, 48 * (which + 2));
   const parents = type === 'commit' ? [...head.matchAll(/(?<=\n)parent ([0-9a-f]{40})(?=\n)/g)] : [];
   const parent = parents[which - 1]?.[1];

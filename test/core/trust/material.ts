@@ -6,6 +6,7 @@ import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:cryp
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { deflateSync } from 'node:zlib';
 
 /** 2024-05-29T16:26:40Z: the date of every commit that says no other. */
 export const DATED = 1_717_000_000;
@@ -386,5 +387,23 @@ export class Material {
 
   git(...args: readonly string[]): string {
     return this.run('git', args).toString().trim();
+  }
+
+  /** Packs objects into a bare repository, without a program per object. */
+  storePack(repository: string, type: 'commit' | 'tag', objects: readonly Buffer[]): void {
+    const entries = objects.map((bytes) => {
+      const head = [((type === 'commit' ? 1 : 4) << 4) | (bytes.length & 15)];
+      for (let left = bytes.length >> 4; left > 0; left >>= 7) {
+        head[head.length - 1]! |= 0x80;
+        head.push(left & 0x7f);
+      }
+      return Buffer.concat([Buffer.from(head), deflateSync(bytes)]);
+    });
+    const counts = Buffer.alloc(8);
+    counts.writeUInt32BE(2, 0);
+    counts.writeUInt32BE(objects.length, 4);
+    const body = Buffer.concat([Buffer.from('PACK'), counts, ...entries]);
+    const pack = Buffer.concat([body, createHash('sha1').update(body).digest()]);
+    this.run('git', ['-C', repository, 'index-pack', '--stdin'], pack);
   }
 }

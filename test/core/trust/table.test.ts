@@ -676,6 +676,14 @@ const STRICT: readonly Row[] = [
   ],
   ['two blank lines', 'extra-blank-line', () => strictly(ssh('alice', commitPayload({ message: '\nHello\n' })))],
   ['a malformed author', 'bad-date', () => strictly(ssh('alice', commitPayload({ author: 'nobody' })))],
+  [
+    'a tag with a header of its own',
+    'extra-tag-header',
+    () => {
+      const payload = insertHeader(tagPayload(), 'note x\n');
+      return strictly(Buffer.concat([payload, Buffer.from(m.sshSign('alice', payload))]), 'tag');
+    },
+  ],
   ['a tag of a blob', 'tag-target', () => strictly(signedTag({ type: 'blob' }), 'tag')],
   [
     'uneven base64 lines',

@@ -31,6 +31,8 @@ export interface AllowedSigners {
   /** Lines by key blob (base64). */
   readonly signers: ReadonlyMap<string, readonly SignerLine[]>;
   readonly authorities: ReadonlyMap<string, readonly SignerLine[]>;
+  /** The keys of good lines by blob (base64), so that a signature by one need not import it again. */
+  readonly keys: ReadonlyMap<string, SshKey>;
   /** Keys whose only trace is on a bad line: blob to problem. */
   readonly badKeys: ReadonlyMap<string, TrustProblem>;
   readonly problems: readonly TrustProblem[];
@@ -49,6 +51,7 @@ export interface AllowedSignersOptions {
 export function parseAllowedSigners(text: string, options: AllowedSignersOptions): AllowedSigners {
   const signers = new Map<string, SignerLine[]>();
   const authorities = new Map<string, SignerLine[]>();
+  const keys = new Map<string, SshKey>();
   const badKeys = new Map<string, TrustProblem>();
   const problems: TrustProblem[] = [];
   text.split('\n').forEach((raw, index) => {
@@ -56,9 +59,10 @@ export function parseAllowedSigners(text: string, options: AllowedSignersOptions
     if (content === '' || content.startsWith('#')) return;
     const place = `${options.fileName}:${index + 1}`;
     try {
-      const { line, blob } = parseLine(content, place, options.offsetMinutes);
+      const { line, key } = parseLine(content, place, options.offsetMinutes);
       const table = line.isAuthority ? authorities : signers;
-      const id = blob.toString('base64');
+      const id = key.blob.toString('base64');
+      keys.set(id, key);
       table.set(id, [...(table.get(id) ?? []), line]);
     } catch (error) {
       const problem = { place, message: error instanceof Refusal ? error.message : 'malformed line' };
@@ -67,14 +71,14 @@ export function parseAllowedSigners(text: string, options: AllowedSignersOptions
         if (/^AAAA[A-Za-z0-9+/]+={0,2}$/.test(token)) badKeys.set(token, problem);
     }
   });
-  return { signers, authorities, badKeys, problems };
+  return { signers, authorities, keys, badKeys, problems };
 }
 
 function bad(message: string): Refusal {
   return new Refusal('bad-allowed-signers', message);
 }
 
-function parseLine(content: string, place: string, offsetMinutes: LocalOffset): { line: SignerLine; blob: Buffer } {
+function parseLine(content: string, place: string, offsetMinutes: LocalOffset): { line: SignerLine; key: SshKey } {
   // U+FFFD stands for bytes that were no UTF-8: two such names would look the same.
   if (/[\0-\x08\x0a-\x1f\x7f\ufffd\ufeff]/.test(content)) throw bad('control character, or not UTF-8');
   const [principals, afterPrincipals] = takePrincipals(content);
@@ -89,8 +93,7 @@ function parseLine(content: string, place: string, offsetMinutes: LocalOffset): 
     settings = parseOptions(rest.slice(0, end), offsetMinutes);
     rest = rest.slice(end).replace(/^[ \t]+/, '');
   }
-  const blob = parseKey(rest);
-  return { line: { place, patterns, ...settings }, blob };
+  return { line: { place, patterns, ...settings }, key: parseKey(rest) };
 }
 
 function firstToken(text: string): string {
@@ -125,11 +128,11 @@ export function parseKeyLine(text: string): SshKey {
   return parseSshKey(blob, 'bad-allowed-signers');
 }
 
-function parseKey(text: string): Buffer {
+function parseKey(text: string): SshKey {
   const type = firstToken(text);
   if (isCertificateType(type)) throw bad('a certificate in the place of a key');
   try {
-    return parseKeyLine(text).blob;
+    return parseKeyLine(text);
   } catch (error) {
     if (error instanceof Refusal && error.code === 'key-type-refused')
       throw bad(`key type ${quote(type)} is not accepted`);

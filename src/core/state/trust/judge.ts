@@ -144,7 +144,7 @@ function judgeObject(
   const unarmored = unarmor(parsed.signature, { strict });
 
   if (unarmored.format === 'ssh') {
-    const signature = parseSshSignature(unarmored.bytes);
+    const signature = parseSshSignature(unarmored.bytes, roots.signers.keys);
     verifySshSignature(signature, parsed.payload, {
       requireUserVerification: options.requireUserVerification === true,
     });

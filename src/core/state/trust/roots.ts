@@ -32,7 +32,13 @@ export interface TrustRootsInput {
     | undefined;
 }
 
-const NO_SIGNERS: AllowedSigners = { signers: new Map(), authorities: new Map(), badKeys: new Map(), problems: [] };
+const NO_SIGNERS: AllowedSigners = {
+  signers: new Map(),
+  authorities: new Map(),
+  keys: new Map(),
+  badKeys: new Map(),
+  problems: [],
+};
 
 /** Never rejects: an unusable root becomes `refusal`. */
 export function parseTrustRoots(input: TrustRootsInput): Promise<TrustRoots> {

@@ -18,8 +18,8 @@ export interface SshSignature {
   readonly signatureBlob: Buffer;
 }
 
-/** Parses the blob; throws Refusal. */
-export function parseSshSignature(blob: Buffer): SshSignature {
+/** Parses the blob; throws Refusal. Keys found in `known` (by base64 of their blob) are not imported again. */
+export function parseSshSignature(blob: Buffer, known: ReadonlyMap<string, SshKey>): SshSignature {
   const wire = new SshWire(blob, 'malformed-ssh-signature');
   if (wire.bytes(MAGIC.length).toString('latin1') !== MAGIC) throw new Refusal('malformed-ssh-signature', 'magic');
   const version = wire.uint32();
@@ -36,7 +36,7 @@ export function parseSshSignature(blob: Buffer): SshSignature {
   const type = new SshWire(keyBlob, 'malformed-key').name();
   const parsed = isCertificateType(type)
     ? parseSshCertificate(keyBlob)
-    : { key: parseSshKey(keyBlob), certificate: null };
+    : { key: known.get(keyBlob.toString('base64')) ?? parseSshKey(keyBlob), certificate: null };
   return { ...parsed, hash, signatureBlob };
 }
 
