@@ -201,6 +201,15 @@ describe('apply', () => {
     expect(err).toMatch(/1 deployed, 1 failed/);
   });
 
+  it('deploys the others when one stack is wrong, and ends with 1', async () => {
+    const { sim, run } = await fleet({ 'stacks/shop/compose.yaml': 'services: [' }, false);
+    const { code, out } = await run('apply --yes');
+    expect(code).toBe(1);
+    expect(out).toMatch(/error\[YAML_INVALID\]/);
+    expect(sim.world.containersOf('blog')).toHaveLength(1);
+    expect((await run('apply')).code).toBe(1);
+  });
+
   it('carries out a saved plan, and refuses it once the world has moved', async () => {
     const { sim, run } = await fleet({}, false);
     const file = join(mkdtempSync(join(tmpdir(), 'wlt-cli-')), 'plan.json');

@@ -6,7 +6,7 @@ import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { plural } from '../views/diagnostic.ts';
 import { formatFault } from '../views/fault.ts';
-import { errorExit, formatPlan, hasChanges } from '../views/plan.ts';
+import { errorExit, formatPlan, hasChanges, leftOutExit } from '../views/plan.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -47,7 +47,7 @@ export const command: Command = {
     }
     if (view.work.length === 0 && !hasChanges(view)) {
       if (json) io.json({ runs: [], removed: [], failures: {} });
-      return errorExit(view);
+      return leftOutExit(view);
     }
 
     const progress = await progressOf(io, ndjson ? 'ndjson' : 'people');
@@ -76,7 +76,7 @@ export const command: Command = {
     const [first] = result.failures.values();
     if (first) return exitOf(first);
     if (left > 0) return EXIT.failed;
-    return errorExit(view);
+    return leftOutExit(view);
   },
 };
 

@@ -4,7 +4,7 @@ import { type Command, type CommandContext, durationFlag, UsageError } from '../
 import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { formatFault } from '../views/fault.ts';
-import { errorExit, formatPlan } from '../views/plan.ts';
+import { formatPlan, leftOutExit } from '../views/plan.ts';
 
 export const command: Command = {
   words: ['reconcile'],
@@ -68,5 +68,5 @@ async function onePass({ io, json, stop, now }: CommandContext, desk: Surface, s
   for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
   if (json) io.json({ by: 'this process', revision: view.at.revision.commit, runs: result.outcome?.runs ?? [] });
   const [first] = result.failures.values();
-  return first ? exitOf(first) : errorExit(shown);
+  return first ? exitOf(first) : leftOutExit(shown);
 }

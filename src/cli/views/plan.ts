@@ -50,13 +50,19 @@ export function hasChanges(view: PlanView): boolean {
 /** The exit code of what a plan cannot do: 0 when it can do all. A mistake in a declaration comes before a refusal of the world. */
 export function errorExit(view: PlanView): number {
   if (view.rewritten) return exitOf(view.rewritten);
-  const invalid =
-    view.surveyed.some((one) => one.kind === 'invalid') ||
-    view.at.fleet.diagnostics.some((one) => one.severity === 'error');
-  if (invalid) return EXIT.usage;
+  if (isInvalid(view)) return EXIT.usage;
   const refused = view.surveyed.find((one) => one.kind === 'refused');
   return refused?.kind === 'refused' ? exitOf(refused.fault) : EXIT.done;
 }
+
+/** The same after an apply: it did the rest, so a stack that it had to leave out is a failure like any other. */
+export function leftOutExit(view: PlanView): number {
+  return isInvalid(view) ? EXIT.failed : errorExit(view);
+}
+
+const isInvalid = (view: PlanView): boolean =>
+  view.surveyed.some((one) => one.kind === 'invalid') ||
+  view.at.fleet.diagnostics.some((one) => one.severity === 'error');
 
 export function formatPlan(io: Painter, view: PlanView): string {
   const lines: string[] = [`revision ${formatRevision(view.at.revision)}  ${oneLine(view.at.revision.subject)}`, ''];
