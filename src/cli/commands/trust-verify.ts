@@ -1,8 +1,7 @@
 // `windlass trust verify`: judges signed commits and tags of any repository, offline, one line each.
 // It reads the trust roots and hands them to the core; it decides nothing itself.
 import { readFile } from 'node:fs/promises';
-import { REASONS } from '../../core/state/trust/reason.ts';
-import { formatRevJudgement, type RevJudgement, verifyRevs } from '../../core/state/trust/verify-revs.ts';
+import type { RevJudgement } from '../../core/state/trust/verify-revs.ts';
 import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import type { Io } from '../io.ts';
@@ -27,6 +26,8 @@ export const verify: Command = {
   async run({ io, flags, args, json, rawObjects }) {
     if (!rawObjects) throw new Error('no reader of raw objects was given');
     const at = readTime(textFlag(flags, 'at'));
+    const { formatRevJudgement, verifyRevs } = await import('../../core/state/trust/verify-revs.ts');
+    const { REASONS } = await import('../../core/state/trust/reason.ts');
     const signersFile = textFlag(flags, 'allowed-signers');
     const keyringFile = textFlag(flags, 'keyring');
     const revokedFile = textFlag(flags, 'revoked');
@@ -49,12 +50,17 @@ export const verify: Command = {
       },
       readObject: await rawObjects(),
       onRoots: ({ problems }) => {
-        for (const { place, message } of problems) io.words(`${io.paint('yellow', 'warning')}: ${place}: ${message}`);
+        for (const { place, message } of problems)
+          io.words(`${io.inWords.paint('yellow', 'warning')}: ${place}: ${message}`);
       },
     });
     for await (const judgement of judgements) {
       allValid &&= judgement.verdict === 'valid';
-      io.data(json || flags['json'] === true ? formatRevJudgement(judgement) : formatLine(io, judgement));
+      io.data(
+        json || flags['json'] === true
+          ? formatRevJudgement(judgement)
+          : formatLine(io, judgement, REASONS[judgement.reason].help),
+      );
     }
     return allValid ? EXIT.done : EXIT.refused;
   },
@@ -77,7 +83,7 @@ async function readRevoked(io: Io, file: string | undefined): Promise<Buffer | n
   try {
     return await readRoot('revoked', file);
   } catch (error) {
-    io.words(`${io.paint('red', 'error')}: ${(error as Error).message}; nothing is accepted without it`);
+    io.words(`${io.inWords.paint('red', 'error')}: ${(error as Error).message}; nothing is accepted without it`);
     return null;
   }
 }
@@ -112,11 +118,11 @@ function localOffset(wallMs: number): number {
 function formatLine(
   io: Io,
   { rev, oid, verdict, format, principal, fingerprint, reason, detail }: RevJudgement,
+  help: string,
 ): string {
   const style = verdict === 'valid' ? 'green' : verdict === 'invalid' ? 'red' : 'yellow';
   const name = oid === null || oid.startsWith(rev) ? rev : `${rev} (${oid.slice(0, 12)})`;
   const who = [principal, format === 'none' ? null : format, fingerprint].filter((part) => part !== null).join(' ');
-  const why =
-    verdict === 'valid' ? [] : [`${reason}: ${REASONS[reason].help}`, ...(detail === '' ? [] : [`(${detail})`])];
+  const why = verdict === 'valid' ? [] : [`${reason}: ${help}`, ...(detail === '' ? [] : [`(${detail})`])];
   return [`${io.paint(style, verdict)} ${name}`, ...(who === '' ? [] : [who]), ...why].join('  ');
 }
