@@ -161,8 +161,8 @@ describe('the controller', () => {
       expect.objectContaining({ type: 'Ready', status: 'True', reason: 'Succeeded', revision: commit }),
     );
     expect((await runs(D))[0]).toMatchObject({ stack: D, operation: 'deploy', outcome: 'succeeded', revision: commit });
-    const events = (await fleet.windlass('events', D, '-o', 'json')).out.trim().split('\n');
-    expect(events.map((line) => JSON.parse(line)).at(-1)).toMatchObject({ stack: D, revision: commit });
+    const events = JSON.parse((await fleet.windlass('events', D, '-o', 'json')).out) as object[];
+    expect(events.at(-1)).toMatchObject({ stack: D, revision: commit });
     const [traced] = JSON.parse((await fleet.windlass('trace', `${D}-web-1`, '-o', 'json')).out);
     expect(traced).toMatchObject({
       container: `${D}-web-1`,
