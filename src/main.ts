@@ -72,7 +72,10 @@ async function main(): Promise<number> {
 /** What a command works on: which repository and state directory are meant. Throws UsageError and Faults of the state directory. */
 async function open(flags: Flags, needs: Needs, say: (line: string) => void): Promise<Opened> {
   const { settingsOf } = await import('./settings.ts');
-  const { source, stateIsNamed, unheard, pollMs, intervalMs, ...said } = await settingsOf(flags);
+  let settings = await settingsOf(flags);
+  if (settings.source === null && needs === 'scratch')
+    settings = await settingsOf({ ...flags, source: '.', ref: 'HEAD' });
+  const { source, unheard, pollMs, intervalMs, ...said } = settings;
   if (unheard.length > 0) say(`warning: windlass.yaml says what this version does not do: ${unheard.join(', ')}`);
   const { NAME_A_SOURCE, NO_SOURCE, unnamedSource } = await import('./operations/unnamed-source.ts');
   if (source === null && needs !== 'state') {
@@ -84,7 +87,9 @@ async function open(flags: Flags, needs: Needs, say: (line: string) => void): Pr
     import('./surface.ts'),
     import('./operations/lineage.ts'),
   ]);
-  const scratch = needs === 'scratch' && !stateIsNamed ? mkdtempSync(join(tmpdir(), 'windlass-')) : null;
+  // Only the flag asks for a lasting one: what a controller of this machine works with must not see another repository.
+  const isScratch = needs === 'scratch' && flags['state'] === undefined;
+  const scratch = isScratch ? mkdtempSync(join(tmpdir(), 'windlass-')) : null;
   const options = { ...said, stateDir: scratch ?? said.stateDir };
   // An address that is never asked, until the state says which repository it belongs to.
   const nowhere: SourceSpec = { name: 'main', url: options.stateDir, ref: 'main' };

@@ -21,8 +21,6 @@ export class InvalidConfig extends Error {
 export interface Said extends Omit<HouseOptions, 'source'> {
   /** Null = nobody named one. */
   readonly source: HouseOptions['source'] | null;
-  /** Somebody named the state directory; else it is the default one. */
-  readonly stateIsNamed: boolean;
   readonly pollMs?: number;
   readonly intervalMs?: number;
   /** What windlass.yaml says and this version does not do. */
@@ -47,7 +45,6 @@ export async function settingsOf(flags: Flags): Promise<Said> {
   const intervalMs = duration(interval);
   return {
     stateDir: stateDirOf(state),
-    stateIsNamed: state !== undefined,
     source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref) : null,
     ...(host ? { host } : {}),
     ...(settleMs === undefined ? {} : { settleMs }),

@@ -19,7 +19,8 @@ export type RawObjectSource = (gitDir: string, rev: string) => Promise<ReadOutco
 
 /**
  * What a command cannot do without. `source`: a named repository. `state`: only the state directory; without a named repository the one
- * that was last deployed from is taken. `scratch`: a repository, and a state directory of its own unless one is named.
+ * that was last deployed from is taken. `scratch`: a repository, by default the clone around us, and a state directory of its own unless
+ * --state names one.
  */
 export type Needs = 'source' | 'state' | 'scratch';
 

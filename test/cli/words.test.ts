@@ -1,6 +1,6 @@
 // Words of the command line: help, mistakes, completion, and what needs no house at all.
 import { execFile, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -219,8 +219,8 @@ describe('without a house', () => {
 });
 
 describe('the process', () => {
-  const node = (...argv: string[]) =>
-    run(process.execPath, [MAIN, ...argv], { env: { PATH: process.env['PATH'] ?? '' }, cwd: tmpdir() }).then(
+  const node = (argv: readonly string[], { cwd = tmpdir(), ...env }: Record<string, string> = {}) =>
+    run(process.execPath, [MAIN, ...argv], { env: { PATH: process.env['PATH'] ?? '', ...env }, cwd }).then(
       ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
       (error: { code: number; stdout: string; stderr: string }) => ({
         code: error.code,
@@ -231,14 +231,56 @@ describe('the process', () => {
 
   it('says its version and ends with the code of the command', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
-    expect(await node('--version')).toEqual({ code: 0, out: `windlass ${version}\n`, err: '' });
-    expect((await node('nonsense')).code).toBe(3);
+    expect(await node(['--version'])).toEqual({ code: 0, out: `windlass ${version}\n`, err: '' });
+    expect((await node(['nonsense'])).code).toBe(3);
   });
 
   it('teaches how to name a repository', async () => {
-    const { code, err } = await node('plan');
+    const { code, err } = await node(['plan']);
     expect(code).toBe(3);
     expect(err).toMatch(/no repository is named\n {2}help {5}give --source URL-OR-PATH.*WINDLASS_SOURCE/);
+  });
+
+  it('validates the clone around it when none is named, whatever its branch is called', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'wlt-cli-'));
+    const git = (...args: string[]) =>
+      run('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.org', ...args], { cwd: dir });
+    await git('init', '-q', '-b', 'trunk');
+    writeFileSync(join(dir, 'fleet.yaml'), 'apiVersion: windlass/v1\nkind: Fleat\n');
+    await git('add', '.');
+    await git('commit', '-q', '--no-gpg-sign', '-m', 'first');
+    for (const argv of [['validate'], ['validate', dir], ['validate', '--source', '.']]) {
+      const { code, out } = await node(argv, { cwd: dir, XDG_STATE_HOME: dir });
+      expect([argv, code]).toEqual([argv, 3]);
+      expect(out).toMatch(/error\[KIND_UNKNOWN\][\s\S]*fleet.yaml:2:7/);
+    }
+    await git('checkout', '-q', '--detach');
+    expect((await node(['validate'], { cwd: dir })).err).toMatch(
+      /has no branch checked out\n {2}help {5}name one with --ref/,
+    );
+    rmSync(dir, { recursive: true });
+  });
+
+  it('refuses a windlass.yaml that asks for signatures, and names what it does not do', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'wlt-cli-'));
+    const config = (more: string) =>
+      writeFileSync(
+        join(dir, 'windlass.yaml'),
+        `apiVersion: windlass/v1\nkind: Controller\nstate: ${dir}/state\n${more}`,
+      );
+    config('trust: { deploy: head }\n');
+    expect(await node(['get'], { cwd: dir })).toMatchObject({
+      code: 3,
+      err: expect.stringMatching(/trust.deploy: head/),
+    });
+    config('notify: [{ url: "https://example.org/hook" }]\n');
+    expect((await node(['get'], { cwd: dir })).err).toMatch(
+      /warning: windlass.yaml says what this version does not do: notify/,
+    );
+    config('nonsense: 1\n');
+    const wrong = await node(['get'], { cwd: dir });
+    expect([wrong.code, wrong.err]).toEqual([3, expect.stringMatching(/at {7}windlass.yaml:4:1/)]);
+    rmSync(dir, { recursive: true });
   });
 
   it('is quiet when the reader of its data goes away', async () => {
