@@ -8,7 +8,7 @@ import type { Applied, Attempt, Hold } from './core/state/applied.ts';
 import { formatRevision } from './core/state/revision.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { RunRecord, StackEvent } from './core/status/event.ts';
-import { type Outcome, settle } from './core/status/settle.ts';
+import type { Outcome } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
@@ -21,6 +21,7 @@ import { maskModel } from './operations/mask-model.ts';
 import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
+import { settleStack } from './operations/settle-stack.ts';
 import { holdOf, type Judged, type Surveyed } from './operations/survey.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
@@ -249,33 +250,13 @@ export class Surface {
 
   async #settle(one: Judged, fault: Fault | undefined): Promise<void> {
     if (fault?.code === 'CANCELLED') return;
-    const { store, clock } = this.house;
-    const after = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
+    const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
     const outcome: Outcome = fault
       ? { kind: 'failed', fault }
       : one.diff.situation === 'drift' && one.diff.changes.length > 0
         ? { kind: 'healed', healsInARow: 1, changes: one.diff.changes.length }
         : { kind: 'deployed' };
-    const settled = settle({
-      nowMs: clock.nowMs(),
-      previous: store.conditions(one.name),
-      revision: one.at.revision.commit,
-      appliedRevision: store.applied(one.name)?.revision ?? '',
-      rolledBack: null,
-      verified: { kind: 'disabled' },
-      outcome,
-      health: { state: after.health.state, detail: after.health.problems.map((problem) => problem.message).join('; ') },
-      failures: 0,
-    });
-    store.putConditions(one.name, settled.conditions);
-    if (settled.event)
-      store.appendEvent({
-        atMs: clock.nowMs(),
-        stack: one.name,
-        revision: one.at.revision.commit,
-        ...settled.event,
-        message: this.house.redact(settled.event.message),
-      });
+    settleStack(this.house, one.name, { judged, newest: one.at.revision.commit, outcome, failures: 0 });
   }
 
   status(): readonly StackStatus[] {

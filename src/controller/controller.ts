@@ -5,7 +5,7 @@ import type { LoadedStack } from '../core/spec/loaded.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
 import { nextHealMs, recentHeals } from '../core/status/heal.ts';
-import { type Outcome, settle } from '../core/status/settle.ts';
+import type { Outcome } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
 import { deploy } from '../operations/deploy.ts';
@@ -13,6 +13,7 @@ import type { FleetAt } from '../operations/fleet-at.ts';
 import { goneOf } from '../operations/gone.ts';
 import type { House } from '../operations/house.ts';
 import { rollBack } from '../operations/rollback.ts';
+import { healsOf, settleStack } from '../operations/settle-stack.ts';
 import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
@@ -264,7 +265,7 @@ export class Controller {
     if (healing && one.attempt === null && one.stack.drift !== 'heal') return this.#settleJudged(one);
     if (healing && one.attempt === null) {
       // Somebody or something undoes our repairs: each further one waits longer.
-      const healAtMs = nextHealMs(this.#heals(one.name), now);
+      const healAtMs = nextHealMs(healsOf(this.#house, one.name), now);
       if (healAtMs > now)
         return this.#settle(one.name, one, {
           kind: 'drift-found',
@@ -353,43 +354,22 @@ export class Controller {
     return null;
   }
 
-  #heals(name: string): readonly number[] {
-    return (this.#house.store.value(`heals/${name}`) as number[] | null) ?? [];
-  }
-
   #countHeal(name: string, now: number): number {
-    const heals = recentHeals([...this.#heals(name), now], now);
+    const heals = recentHeals([...healsOf(this.#house, name), now], now);
     this.#house.store.putValue(`heals/${name}`, heals);
     return heals.length;
   }
 
-  /** The one place where an outcome becomes conditions, an event and the time to come back. */
   #settle(name: string, judged: Judged | null, outcome: Outcome): Answer {
-    const { store, clock, redact } = this.#house;
-    const previous = store.conditions(name);
-    const refused = this.#bench.refused(name);
-    const newest = this.#at?.revision.commit ?? '';
-    const rolledBack = judged !== null && refused !== null && refused.instead === judged.at.revision.commit;
-    const settled = settle({
-      nowMs: clock.nowMs(),
-      previous,
-      // A newer commit may have come while this one was worked on: the conditions speak of the one that was judged.
-      revision: judged && !rolledBack ? judged.at.revision.commit : newest,
-      appliedRevision: store.applied(name)?.revision ?? '',
-      rolledBack: rolledBack ? (refused?.reason ?? '') : null,
-      verified: { kind: 'disabled' },
+    const { comeBack, event } = settleStack(this.#house, name, {
+      judged,
+      newest: this.#at?.revision.commit ?? '',
       outcome,
-      health: judged
-        ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
-        : null,
       failures: this.#queue.failures(name),
-      recentHeals: recentHeals(this.#heals(name), clock.nowMs()).length,
     });
-    store.putConditions(name, settled.conditions);
-    if (settled.event) this.#say(name, settled.event.level, settled.event.reason, redact(settled.event.message));
-    const back = settled.comeBack;
-    if (back === 'backoff') return { kind: 'backoff' };
-    if (typeof back === 'object') return { kind: 'after', ms: back.afterMs };
+    if (event) this.#logEvent(name, event.level, event.reason, event.message);
+    if (comeBack === 'backoff') return { kind: 'backoff' };
+    if (typeof comeBack === 'object') return { kind: 'after', ms: comeBack.afterMs };
     return { kind: 'done' };
   }
 
@@ -403,6 +383,10 @@ export class Controller {
       message,
       revision: this.#at?.revision.commit ?? '',
     });
+    this.#logEvent(stack, level, reason, message);
+  }
+
+  #logEvent(stack: string, level: 'info' | 'warning' | 'error', reason: string, message: string): void {
     this.#options.log(`${level === 'info' ? '' : `${level} `}${stack}: ${reason}${message ? `: ${message}` : ''}`);
   }
 

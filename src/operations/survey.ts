@@ -28,6 +28,8 @@ export interface Judged {
   readonly health: Health;
   readonly applied: Applied | null;
   readonly attempt: Attempt | null;
+  /** Judged at an older revision, since what this one asks for was refused; null when it is the one that was asked for. */
+  readonly insteadOf: { readonly revision: string; readonly reason: string } | null;
 }
 
 export type Surveyed =
@@ -90,7 +92,10 @@ export class Surveyor {
 
   /** The same stack against another observation, without resolving again. */
   async again(judged: Judged, index: ObservedIndex): Promise<Judged> {
-    return this.#judge(judged.stack, judged.at, judged.resolved, index);
+    return {
+      ...(await this.#judge(judged.stack, judged.at, judged.resolved, index)),
+      insteadOf: judged.insteadOf,
+    };
   }
 
   async #judge(stack: LoadedStack, at: FleetAt, resolved: Resolved, index: ObservedIndex): Promise<Judged> {
@@ -117,6 +122,7 @@ export class Surveyor {
       health: healthOf(desired, projectContainers(index, desired.project), applied),
       applied,
       attempt,
+      insteadOf: null,
     };
   }
 

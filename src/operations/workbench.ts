@@ -48,7 +48,8 @@ export class Workbench {
         if (one.kind !== 'judged' || !refused || refused.digest !== one.resolved.desired.digest) return one;
         const instead = await this.reader.read(refused.instead);
         const [other] = await this.surveyor.survey([one.name], instead, index);
-        return other ?? one;
+        if (other?.kind !== 'judged') return other ?? one;
+        return { ...other, insteadOf: { revision: at.revision.commit, reason: refused.reason } };
       }),
     );
   }

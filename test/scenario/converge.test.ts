@@ -1,6 +1,9 @@
 // Whole corridor on the simulated world: load → resolve → observe → diff → plan → converge → settle → record.
 import { afterEach, describe, expect, it } from 'vitest';
 import { behaviours } from '../../src/adapters/sim/behaviour.ts';
+import { manualRollback } from '../../src/operations/rollback.ts';
+import { settleStack } from '../../src/operations/settle-stack.ts';
+import type { Judged } from '../../src/operations/survey.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const two = (image = 'windlass-test/busybox:1') =>
@@ -55,6 +58,21 @@ describe('converging', () => {
     const after = new Map(sim.world.containersOf('shop').map((one) => [one.name, one.id]));
     expect(after.get('shop-side-1')).toBe(before.get('shop-side-1'));
     expect(after.get('shop-web-1')).not.toBe(before.get('shop-web-1'));
+  });
+
+  it('what runs instead of a refused revision speaks of the refused one, even after a newer push', async () => {
+    const sim = await deployed();
+    const good = await sim.source.fetch();
+    sim.source.push({ 'stacks/shop/compose.yaml': two('windlass-test/web:1') });
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    await manualRollback(sim.bench, 'shop', at, good);
+    const shop = (await sim.survey()).find((one) => one.name === 'shop') as Judged;
+    expect(shop.at.revision.commit).toBe(good);
+    sim.source.push({ 'README.md': 'newer' });
+    const newest = await sim.source.fetch();
+    settleStack(sim.house, 'shop', { judged: shop, newest, outcome: { kind: 'in-sync' }, failures: 0 });
+    const ready = sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
+    expect(ready).toMatchObject({ reason: 'RolledBack', revision: at.revision.commit });
   });
 
   it('a broken file stops its own stack only', async () => {

@@ -1,0 +1,53 @@
+// Settle stack: the one place where the outcome of a pass over a stack becomes conditions and at most one event, whoever made the pass.
+import type { StackEvent } from '../core/status/event.ts';
+import { recentHeals } from '../core/status/heal.ts';
+import { type ComeBack, type Outcome, settle } from '../core/status/settle.ts';
+import type { House } from './house.ts';
+import type { Judged } from './survey.ts';
+
+export interface SettledStack {
+  readonly comeBack: ComeBack;
+  readonly event: StackEvent | null;
+}
+
+export const healsOf = ({ store }: House, stack: string): readonly number[] =>
+  (store.value(`heals/${stack}`) as number[] | null) ?? [];
+
+/** `newest`: the newest verified revision, for a stack that was not judged. The conditions speak of the commit that was judged, since a
+ * newer one may have come meanwhile; a rolled back stack's speak of the one that was refused. */
+export function settleStack(
+  house: House,
+  stack: string,
+  pass: {
+    readonly judged: Judged | null;
+    readonly newest: string;
+    readonly outcome: Outcome;
+    readonly failures: number;
+  },
+): SettledStack {
+  const { store, clock, redact } = house;
+  const { judged } = pass;
+  const nowMs = clock.nowMs();
+  const revision = judged?.insteadOf?.revision ?? judged?.at.revision.commit ?? pass.newest;
+  const settled = settle({
+    nowMs,
+    previous: store.conditions(stack),
+    revision,
+    appliedRevision: store.applied(stack)?.revision ?? '',
+    rolledBack: judged?.insteadOf?.reason ?? null,
+    verified: { kind: 'disabled' },
+    outcome: pass.outcome,
+    health: judged
+      ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
+      : null,
+    failures: pass.failures,
+    recentHeals: recentHeals(healsOf(house, stack), nowMs).length,
+  });
+  store.putConditions(stack, settled.conditions);
+  if (!settled.event) return { comeBack: settled.comeBack, event: null };
+  const message = redact(settled.event.message);
+  return {
+    comeBack: settled.comeBack,
+    event: store.appendEvent({ ...settled.event, message, atMs: nowMs, stack, revision }),
+  };
+}
