@@ -72,6 +72,33 @@ export const FAULTS = {
     help: 'check the address and the health of the vault; nothing is deployed meanwhile',
   },
   VAULT_SECRET_MISSING: { retry: 'person', help: 'set it with `windlass vault set`' },
+  ARCHIVE_MISSING: {
+    retry: 'person',
+    help: '`windlass backups list` shows what there is; an archive that lies elsewhere is brought in with `windlass backups import`',
+  },
+  ARCHIVE_DAMAGED: {
+    retry: 'person',
+    help: 'do not restore from it: fetch another copy, and look at the disk that held this one',
+  },
+  ARCHIVE_NO_SPACE: {
+    retry: 'retry',
+    help: 'free space on the disk of the archive store, or lower `keep`; nothing was listed',
+  },
+  ARCHIVE_HOSTILE: {
+    retry: 'person',
+    help: 'the archive holds what Windlass never writes, as the message says; find out who made it',
+  },
+  ARCHIVE_INVALID: { retry: 'person', help: 'this is no archive of Windlass, or not a whole one; fetch it again' },
+  ARCHIVE_UNTRUSTED: {
+    retry: 'person',
+    help: 'the signature of the manifest was made by no key that this controller knows; check where the archive comes from',
+  },
+  ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
+  ARCHIVE_FAILED: { retry: 'retry', help: 'check the disk and the permissions of the archive store' },
+  SIGNING_KEY_WRONG: {
+    retry: 'person',
+    help: 'put back the signing key of the controller from its copy, or move it away: a new one is made and old archives stay readable',
+  },
   HOOK_FAILED: { retry: 'retry', help: 'read the log of the action above; the sequence is tried again' },
   RESTORE_FAILED: {
     retry: 'person',
