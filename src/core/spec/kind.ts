@@ -1,12 +1,13 @@
 // Kind: the list of what a document can declare. Each kind's schema is the one source of its type, its check and its published file.
 import type { TSchema } from 'typebox';
 import { App } from './app.ts';
+import { Backup } from './backup.ts';
 import { Controller } from './controller.ts';
 import { Fleet } from './fleet.ts';
 import { Job } from './job.ts';
 import { Stack } from './stack.ts';
 
-export const KINDS = { Fleet, Stack, App, Job, Controller } as const;
+export const KINDS = { Fleet, Stack, App, Job, Backup, Controller } as const;
 export type Kind = keyof typeof KINDS;
 
 export interface Declared {
@@ -14,6 +15,7 @@ export interface Declared {
   readonly Stack: Stack;
   readonly App: App;
   readonly Job: Job;
+  readonly Backup: Backup;
   readonly Controller: Controller;
 }
 

@@ -1,0 +1,171 @@
+// Backup: what an app says of its own backup, in backup.yaml: how services are brought to rest, what is captured, which jobs dump and
+// replay, how many archives are kept. Decides which volumes are meant and how often a restored stack boots; captures nothing itself.
+import { type Static, Type } from 'typebox';
+import type { Diagnostic, Place } from './diagnostic.ts';
+import { matchGlob } from './glob.ts';
+import { head, mapOf, Name, oneOf, Service, strict } from './scalar.ts';
+import { BackupSettings } from './stack.ts';
+import { didYouMean, listed } from './suggest.ts';
+
+export const QUIESCE = ['stop', 'pause', 'none'] as const;
+export type Quiesce = (typeof QUIESCE)[number];
+
+const VolumeGlob = Type.String({
+  pattern: '^[^\\\\\\u0000-\\u001f]{1,200}$',
+  description: 'a glob of volumes (by their key in the Compose file) or of mounted folders such as ./data',
+});
+
+const JobNames = Type.Array(Name, { minItems: 1, maxItems: 100, uniqueItems: true, description: 'names of jobs' });
+
+export const Backup = Type.Object(
+  {
+    ...head('Backup'),
+    description: Type.Optional(Type.String()),
+    quiesce: Type.Optional(
+      mapOf(
+        Service,
+        oneOf(QUIESCE, { description: '`stop`, `pause` or `none`' }),
+        'service → what is done with it while its data is read; a service that is not named is stopped when it mounts what is captured',
+      ),
+    ),
+    volumes: Type.Optional(
+      Type.Object(
+        {
+          include: Type.Optional(Type.Array(VolumeGlob, { minItems: 1, maxItems: 100 })),
+          exclude: Type.Optional(Type.Array(VolumeGlob, { minItems: 1, maxItems: 100 })),
+        },
+        { ...strict, minProperties: 1, description: 'which volumes are captured; all when nothing is said' },
+      ),
+    ),
+    dump: Type.Optional({ ...JobNames, description: 'jobs that write dumps, run in pre_backup, in this order' }),
+    restore: Type.Optional({ ...JobNames, description: 'jobs that rebuild data from its dumps, in this order' }),
+    'x-windlass-restore': Type.Optional(
+      Type.Object(
+        {
+          singleBoot: Type.Boolean({
+            description: 'true or false: is a restored stack right at its first boot; false = booted twice',
+          }),
+        },
+        { ...strict, description: 'how a restored stack is booted, when the jobs do not tell' },
+      ),
+    ),
+    ...BackupSettings.properties,
+  },
+  { ...strict, title: 'Windlass Backup', description: 'What an app says of its own backup (backup.yaml).' },
+);
+export type Backup = Static<typeof Backup>;
+
+/** Is this volume (its key) or bind mount (its path in the project folder) captured? Everything is, unless the app says otherwise. */
+export function captures(backup: Backup | null, name: string): boolean {
+  const { include, exclude } = backup?.volumes ?? {};
+  const isNamed = (globs: readonly string[]): boolean => globs.some((glob) => matchGlob(glob, name));
+  return (include === undefined || isNamed(include)) && !(exclude !== undefined && isNamed(exclude));
+}
+
+export const BOOTS = ['single', 'double'] as const;
+export type BootKind = (typeof BOOTS)[number];
+
+export interface Boot {
+  readonly kind: BootKind;
+  /** Why, as the plan prints it. */
+  readonly why: string;
+}
+
+interface BootFacts {
+  readonly backup: Backup | null;
+  /** Does a `pre_restore` hook run a job or a command: it may rebuild data. */
+  readonly hasRestoreHook: boolean;
+}
+
+/** First match wins. A database that is rebuilt from a dump must boot afresh on what was rebuilt; in doubt twice. */
+const BOOT_RULES: readonly {
+  readonly when: (facts: BootFacts) => boolean;
+  readonly kind: BootKind;
+  readonly why: string;
+}[] = [
+  {
+    when: ({ backup }) => backup?.['x-windlass-restore']?.singleBoot === true,
+    kind: 'single',
+    why: 'backup.yaml says `singleBoot: true`',
+  },
+  {
+    when: ({ backup }) => backup?.['x-windlass-restore']?.singleBoot === false,
+    kind: 'double',
+    why: 'backup.yaml says `singleBoot: false`',
+  },
+  {
+    when: ({ backup }) => (backup?.restore ?? []).length > 0,
+    kind: 'double',
+    why: 'its `restore` jobs rebuild data, which needs a clean boot afterwards',
+  },
+  {
+    when: ({ hasRestoreHook }) => hasRestoreHook,
+    kind: 'double',
+    why: 'a `pre_restore` hook may rebuild data, which needs a clean boot afterwards',
+  },
+  {
+    when: ({ backup }) => (backup?.dump ?? []).length > 0,
+    kind: 'double',
+    why: 'it makes dumps without a `restore` job, so what replays them is not known',
+  },
+  { when: () => true, kind: 'single', why: 'its data is files in volumes: no job rebuilds any' },
+];
+
+export function bootOf(facts: BootFacts): Boot {
+  const { kind, why } = BOOT_RULES.find((rule) => rule.when(facts))!;
+  return { kind, why };
+}
+
+/** What the stack says wins over what its app says, key by key. */
+export function effectiveSettings(
+  app: Backup | null,
+  stack: Static<typeof BackupSettings> | null,
+): Static<typeof BackupSettings> {
+  const schedule = stack?.schedule ?? app?.schedule;
+  const keep = stack?.keep ?? app?.keep;
+  const drill = stack?.drill ?? app?.drill;
+  return {
+    ...(schedule === undefined ? {} : { schedule }),
+    ...(keep === undefined ? {} : { keep }),
+    ...(drill === undefined ? {} : { drill }),
+  };
+}
+
+/** What the schema cannot say: jobs and services that there are not, and jobs that cannot work in their place. */
+export function backupMistakes(
+  backup: Backup,
+  known: {
+    readonly jobs: readonly string[];
+    /** Null while the services are not known: before the template is rendered. */
+    readonly services: readonly string[] | null;
+  },
+  place: (path: readonly (string | number)[], of?: 'key' | 'value') => Place,
+): readonly Diagnostic[] {
+  const diagnostics: Diagnostic[] = [];
+  for (const list of ['dump', 'restore'] as const)
+    for (const [index, job] of (backup[list] ?? []).entries())
+      if (!known.jobs.includes(job))
+        diagnostics.push({
+          severity: 'error',
+          code: 'JOB_UNKNOWN',
+          summary: `unknown job \`${job}\``,
+          detail:
+            known.jobs.length === 0
+              ? `expected a file ${job}.job.yaml beside it; there are no jobs`
+              : `expected one of ${listed([...known.jobs].sort())}`,
+          ...didYouMean(job, known.jobs),
+          place: place([list, index]),
+        });
+  if (known.services !== null)
+    for (const service of Object.keys(backup.quiesce ?? {}))
+      if (!known.services.includes(service))
+        diagnostics.push({
+          severity: 'error',
+          code: 'SERVICE_UNKNOWN',
+          summary: `unknown service \`${service}\``,
+          detail: `expected one of ${listed([...known.services].sort())}`,
+          ...didYouMean(service, known.services),
+          place: place(['quiesce', service], 'key'),
+        });
+  return diagnostics;
+}

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { type Backup, backupMistakes, bootOf, captures, effectiveSettings } from '../../../src/core/spec/backup.ts';
+import { checkText } from '../../../src/core/spec/check.ts';
+
+const HEAD = 'apiVersion: windlass/v1\nkind: Backup\n';
+const read = (body: string) => checkText('Backup', 'backup.yaml', HEAD + body);
+const backup = (body: string): Backup => {
+  const { value, diagnostics } = read(body);
+  expect(diagnostics).toEqual([]);
+  return value!;
+};
+
+const WHOLE = `
+quiesce: { db: stop, web: pause, cache: none }
+volumes: { include: ["*data", "./uploads"], exclude: [cachedata] }
+dump: [dump-db]
+restore: [replay-db]
+keep: { last: 3, daily: 7, weekly: 4, monthly: 12 }
+schedule: "0 3 * * *"
+drill: { schedule: "0 5 * * 0" }
+`;
+
+describe('backup.yaml', () => {
+  it('is read whole', () => {
+    expect(backup(WHOLE)).toMatchObject({ quiesce: { web: 'pause' }, restore: ['replay-db'], keep: { monthly: 12 } });
+  });
+
+  it.each([
+    ['quiesce: { db: halt }', 'expected one of stop, pause, none'],
+    ['dump: [dump-db, dump-db]', 'an item twice'],
+    ['restore: []', 'wrong size'],
+    ['keep: {}', 'wrong size'],
+    ['keep: { last: 0 }', 'wrong value'],
+    ['volumes: { includes: [a] }', 'unknown key'],
+    ['x-windlass-restore: { singleBoot: maybe }', 'wrong type'],
+    ['x-windlass-restore: {}', 'singleBoot'],
+    ['schedule: nightly', 'cron expression'],
+  ])('refuses %s', (body, words) => {
+    const { value, diagnostics } = read(body);
+    expect(value).toBeNull();
+    expect(diagnostics.map((one) => `${one.summary} ${one.detail}`).join('\n')).toContain(words);
+  });
+
+  it('refuses jobs and services that there are not, and says which were meant', () => {
+    const checked = read(WHOLE);
+    const found = backupMistakes(
+      checked.value!,
+      { jobs: ['dump-db', 'replay-dbs'], services: ['db', 'web'] },
+      checked.place,
+    );
+    expect(found.map((one) => [one.code, one.summary, one.help, one.place?.line])).toEqual([
+      ['JOB_UNKNOWN', 'unknown job `replay-db`', 'did you mean `replay-dbs`?', 7],
+      ['SERVICE_UNKNOWN', 'unknown service `cache`', undefined, 4],
+    ]);
+  });
+
+  it('does not judge services before they are known', () => {
+    const checked = read('quiesce: { db: stop }');
+    expect(backupMistakes(checked.value!, { jobs: [], services: null }, checked.place)).toEqual([]);
+  });
+});
+
+describe('what is captured', () => {
+  it.each([
+    [null, 'anything', true],
+    ['', 'anything', true],
+    ['volumes: { exclude: [cache] }', 'cache', false],
+    ['volumes: { exclude: [cache] }', 'data', true],
+    ['volumes: { include: ["*data"] }', 'pgdata', true],
+    ['volumes: { include: ["*data"] }', 'media', false],
+    ['volumes: { include: ["*data"], exclude: [tmpdata] }', 'tmpdata', false],
+    ['volumes: { include: ["./uploads"] }', './uploads', true],
+    ['volumes: { include: ["./uploads"] }', 'uploads/deep', false],
+  ])('%s captures %s: %s', (body, name, expected) => {
+    expect(captures(body === null ? null : backup(body), name)).toBe(expected);
+  });
+});
+
+describe('boots after a restore', () => {
+  it.each([
+    [null, false, 'single', 'files in volumes'],
+    ['quiesce: { db: stop }', false, 'single', 'files in volumes'],
+    ['restore: [replay]', false, 'double', 'rebuild data'],
+    [null, true, 'double', 'pre_restore'],
+    ['dump: [dump]', false, 'double', 'not known'],
+    ['restore: [replay]\nx-windlass-restore: { singleBoot: true }', true, 'single', 'singleBoot: true'],
+    ['x-windlass-restore: { singleBoot: false }', false, 'double', 'singleBoot: false'],
+  ])('%s with a pre_restore hook %s: %s', (body, hasRestoreHook, kind, why) => {
+    const boot = bootOf({ backup: body === null ? null : backup(body), hasRestoreHook });
+    expect(boot.kind).toBe(kind);
+    expect(boot.why).toContain(why);
+  });
+});
+
+describe('settings', () => {
+  it('of the stack win over those of its app, key by key', () => {
+    expect(effectiveSettings(backup(WHOLE), { keep: { last: 1 } })).toEqual({
+      keep: { last: 1 },
+      schedule: '0 3 * * *',
+      drill: { schedule: '0 5 * * 0' },
+    });
+    expect(effectiveSettings(null, null)).toEqual({});
+  });
+});
