@@ -104,6 +104,38 @@ export const FAULTS = {
     retry: 'person',
     help: 'bring the services back to the counts named above, then `windlass resume`',
   },
+  PAYLOAD_MISSING: {
+    retry: 'person',
+    help: 'the volume or folder to capture is not there; correct its name, or deploy the stack first',
+  },
+  PAYLOAD_FAILED: {
+    retry: 'retry',
+    help: 'not everything could be read or written, so nothing counts; the message names the file and the cause',
+  },
+  PAYLOAD_CHANGED: {
+    retry: 'retry',
+    help: 'files changed while they were read: stop or pause the service meanwhile (`quiesce`), or allow changing files',
+  },
+  PAYLOAD_EXISTS: {
+    retry: 'person',
+    help: 'payloads are written only into fresh targets: choose another name, or remove what is there',
+  },
+  PAYLOAD_CORRUPT: {
+    retry: 'person',
+    help: 'the stored payload is damaged: `windlass backups verify` names all of them; take another archive or copy',
+  },
+  PAYLOAD_HOSTILE: {
+    retry: 'person',
+    help: 'the archive holds an entry that no honest one has; nothing was written. Find out who made it',
+  },
+  PAYLOAD_UNVERIFIED: {
+    retry: 'retry',
+    help: 'what was written reads back differently and was removed; check the disk and the file system of the target',
+  },
+  PAYLOAD_NO_WAY: {
+    retry: 'person',
+    help: 'run the controller as root on the host of the engine, or name a helper image with GNU tar',
+  },
   NOT_FOUND: { retry: 'person', help: '`windlass get` lists what there is' },
   USAGE: { retry: 'person', help: 'see `windlass --help`' },
 } as const satisfies Record<string, FaultRow>;
