@@ -5,9 +5,24 @@ import { Backup } from './backup.ts';
 import { Controller } from './controller.ts';
 import { Fleet } from './fleet.ts';
 import { Job } from './job.ts';
+import { Policy } from './policy.ts';
+import { Clone, Move, Purge, Recover, Restore } from './request.ts';
 import { Stack } from './stack.ts';
 
-export const KINDS = { Fleet, Stack, App, Job, Backup, Controller } as const;
+export const KINDS = {
+  Fleet,
+  Stack,
+  App,
+  Job,
+  Backup,
+  Controller,
+  Policy,
+  Restore,
+  Recover,
+  Clone,
+  Move,
+  Purge,
+} as const;
 export type Kind = keyof typeof KINDS;
 
 export interface Declared {
@@ -17,6 +32,12 @@ export interface Declared {
   readonly Job: Job;
   readonly Backup: Backup;
   readonly Controller: Controller;
+  readonly Policy: Policy;
+  readonly Restore: Restore;
+  readonly Recover: Recover;
+  readonly Clone: Clone;
+  readonly Move: Move;
+  readonly Purge: Purge;
 }
 
 export const API_VERSION = 'windlass/v1';
