@@ -121,7 +121,7 @@ export class Surface {
     const stack = at.fleet.stacks.get(name);
     if (!stack) throw this.#unknown(name, at);
     const resolved = await this.bench.resolver.resolve(stack, at);
-    return maskModel((await resolved.model()).text, resolved.desired, this.house.redact);
+    return maskModel(await resolved.shown(), resolved.desired, this.house.redact);
   }
 
   async plan(stacks: readonly string[] = []): Promise<PlanView> {

@@ -245,7 +245,9 @@ export class Controller {
     const clash = this.#refusedAtSweep.get(name);
     if (one.kind === 'refused') {
       if (one.stack === null) return { kind: 'done' };
-      return this.#settle(name, one.judged, { kind: 'failed', fault: one.fault });
+      // Without its secrets nothing is known of what a stack should be: it is left as it is.
+      const kind = one.fault.code === 'VAULT_UNREACHABLE' ? 'unknown' : 'failed';
+      return this.#settle(name, one.judged, { kind, fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
       if (triggers.size === 1 && !triggers.has('retry'))

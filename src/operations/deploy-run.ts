@@ -22,12 +22,19 @@ export interface DeployRun {
   readonly house: House;
   readonly look: Look;
   readonly surveyor: Surveyor;
-  readonly judged: ReadonlyMap<string, Judged>;
+  /** As planned, then as its secrets were minted. */
+  readonly judged: Map<string, Judged>;
   /** Taken while a stack changes the engine, given back while it settles: a wait never holds a worker that another stack needs. */
   readonly worker: { acquire(signal: AbortSignal): Promise<() => void> } | null;
 }
 
 const judgedNow = planKey<Judged>('judged');
+
+/** From now on the run works on this. */
+export function setJudged(run: DeployRun, ctx: Pick<StepContext, 'cache'>, judged: Judged): void {
+  run.judged.set(judged.name, judged);
+  ctx.cache.set(judgedNow.at(judged.name), judged);
+}
 
 /** The stack as last seen in this run; looks again when the context is fresh. */
 export async function judgedOf(

@@ -21,7 +21,7 @@ export interface DeployPlan {
   readonly digest: string;
 }
 
-export const DEPLOY_STEPS = ['materialize', 'pull-images', 'converge', 'settle', 'record'] as const;
+export const DEPLOY_STEPS = ['mint-secrets', 'materialize', 'pull-images', 'converge', 'settle', 'record'] as const;
 
 /** Pure: targets = stacks, phases = layers of the integration graph that hold any of them. */
 export function planDeploy(
@@ -44,7 +44,7 @@ export function planDeploy(
           payload: {
             stack: name,
             revision: one.at.revision.commit,
-            desired: one.resolved.desired.digest,
+            desired: one.resolved.planDigest,
             observed: one.diff.observedDigest,
           },
         };
@@ -110,7 +110,8 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const finish = (stack: string, outcome: RunRecord['outcome'], message: string): void => {
     const before = runs.get(stack);
     if (before?.endedAtMs !== 0) return;
-    const after = { ...before, endedAtMs: clock.nowMs(), outcome, message };
+    const digest = run.judged.get(stack)?.resolved.desired.digest ?? before.digest;
+    const after = { ...before, digest, endedAtMs: clock.nowMs(), outcome, message };
     runs.set(stack, after);
     store.putRun(after);
   };

@@ -2,6 +2,7 @@
 import type { Clock } from '../ports/clock.ts';
 import type { Files } from '../ports/files.ts';
 import type { Runtime } from '../ports/runtime.ts';
+import type { SecretProviders } from '../ports/secret-providers.ts';
 import type { Source } from '../ports/source.ts';
 import type { Store } from '../ports/store.ts';
 import type { Vault } from '../ports/vault.ts';
@@ -29,6 +30,8 @@ export interface House {
   readonly runtime: Runtime;
   readonly store: Store;
   readonly vault: Vault | null;
+  /** Where other secret refs than the vault's are read. */
+  readonly providers?: SecretProviders;
   readonly source: Source;
   readonly settings: Settings;
   /** Removes secrets by value from anything that goes out. */

@@ -6,14 +6,14 @@ import { Fault } from '../core/fault.ts';
 import { HASH_RECIPE } from '../core/render/config-hash.ts';
 import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
 import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
-import { findTokens, replaceTokens } from '../core/render/token.ts';
+import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Desired, Model } from '../core/state/desired.ts';
 import type { FileToWrite } from '../ports/files.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
-import { openSecrets } from './secrets.ts';
+import { markSecrets, openSecrets, type SecretMarks } from './secrets.ts';
 
 /** Bumped when the same inputs would be resolved to something else. */
 const RESOLVE_VERSION = 1;
@@ -34,9 +34,31 @@ export class InvalidStack extends Error {
 
 export interface Resolved {
   readonly desired: Desired;
-  /** Resolves again when the text is no longer in memory. */
+  /** Secrets that no deploy has minted yet. While there are any, their refs stand closed in `desired`, and there is no model. */
+  readonly unminted: readonly SecretRef[];
+  /** What a plan is compared by: the digest of `desired` with all secrets closed that Windlass mints itself, so that minting makes no plan stale. */
+  readonly planDigest: string;
+  /** For the engine. Resolves again when the text is no longer in memory. Throws VAULT_SECRET_MISSING while something is unminted. */
   model(signal?: AbortSignal): Promise<Model>;
+  /** The text of the model, with closed refs for what is unminted: for people's eyes, after masking. */
+  shown(signal?: AbortSignal): Promise<string>;
 }
+
+/** What one resolve found out about secrets; plain JSON without a value, kept beside the stored `Desired`. */
+interface SecretsKept {
+  readonly inputDigest: string;
+  readonly planDigest: string;
+  readonly secrets: readonly SecretRef[];
+  readonly marks: SecretMarks;
+}
+
+interface Kept extends SecretsKept {
+  readonly desired: Desired;
+  /** Not empty = never stored. */
+  readonly unminted: readonly SecretRef[];
+}
+
+const secretsKey = (stack: string): string => `secrets/${stack}`;
 
 export const treeDirOf = (stateDir: string, stack: string): string => join(stateDir, 'stacks', stack, 'tree');
 
@@ -53,8 +75,8 @@ export function filesToWrite(stack: LoadedStack): readonly FileToWrite[] {
 
 export class Resolver {
   readonly #house: House;
-  readonly #desired = new Map<string, Desired>();
-  readonly #models = new Map<string, { inputDigest: string; model: Model }>();
+  readonly #kept = new Map<string, Kept>();
+  readonly #models = new Map<string, { of: Kept; model: Model }>();
   #running = 0;
   readonly #waiting: (() => void)[] = [];
   #composeVersion: string | null = null;
@@ -64,27 +86,63 @@ export class Resolver {
     this.#house = house;
   }
 
-  /** Throws InvalidStack for a mistake in the declaration, Fault when the world refuses. */
-  async resolve(stack: LoadedStack, at: FleetAt, signal?: AbortSignal): Promise<Resolved> {
+  /**
+   * Reads only, unless `mint`: then secrets that the stack asks to be minted are made, which is for a deploy that somebody said yes to.
+   * Throws InvalidStack for a mistake in the declaration, Fault when the world refuses.
+   */
+  async resolve(
+    stack: LoadedStack,
+    at: FleetAt,
+    signal?: AbortSignal,
+    { mint = false }: { readonly mint?: boolean } = {},
+  ): Promise<Resolved> {
     const inputDigest = await this.#inputDigest(stack, at);
-    const model = async (inner?: AbortSignal): Promise<Model> => {
-      const kept = this.#models.get(stack.name);
-      if (kept?.inputDigest === inputDigest) return kept.model;
-      return (await this.#run(stack, at, inputDigest, inner)).model;
+    const known = await this.#known(stack.name, at, inputDigest);
+    const kept =
+      known && !(mint && known.unminted.length > 0)
+        ? known
+        : (await this.#run(stack, at, inputDigest, mint, signal)).kept;
+    const modelOf = async (inner?: AbortSignal): Promise<Model> => {
+      const model = this.#models.get(stack.name);
+      if (model?.of === kept) return model.model;
+      return (await this.#run(stack, at, inputDigest, false, inner)).model;
     };
-    const known = this.#known(stack.name, inputDigest);
-    if (known) return { desired: { ...known, revision: at.revision.commit }, model };
-    return { desired: (await this.#run(stack, at, inputDigest, signal)).desired, model };
+    return {
+      desired: { ...kept.desired, revision: at.revision.commit },
+      unminted: kept.unminted,
+      planDigest: kept.planDigest,
+      async model(inner) {
+        if (kept.unminted.length > 0)
+          throw new Fault(
+            'VAULT_SECRET_MISSING',
+            `stack ${stack.name} has secrets that its first deploy makes: ${kept.unminted.map((one) => one.key).join(', ')}`,
+          );
+        return modelOf(inner);
+      },
+      shown: async (inner) => (await modelOf(inner)).text,
+    };
   }
 
-  /** The last answer for a stack without looking at anything; null when its inputs changed. */
-  #known(stack: string, inputDigest: string): Desired | null {
-    const memory = this.#desired.get(stack);
-    if (memory?.inputDigest === inputDigest) return memory;
-    const stored = this.#house.store.resolved(stack);
-    if (stored?.inputDigest !== inputDigest) return null;
-    this.#desired.set(stack, stored);
-    return stored;
+  /** The last answer for a stack, without Compose; null when its inputs or the values of its secrets changed. */
+  async #known(stack: string, at: FleetAt, inputDigest: string): Promise<Kept | null> {
+    const memory = this.#kept.get(stack);
+    const kept = memory?.inputDigest === inputDigest ? memory : this.#stored(stack, inputDigest);
+    if (!kept) return null;
+    const { secrets } = kept;
+    if (secrets.length > 0) {
+      const marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
+      if (secrets.some(({ ref }) => marks[ref] !== kept.marks[ref])) return null;
+    }
+    this.#kept.set(stack, kept);
+    return kept;
+  }
+
+  #stored(stack: string, inputDigest: string): Kept | null {
+    const { store } = this.#house;
+    const desired = store.resolved(stack);
+    const about = store.value(secretsKey(stack)) as SecretsKept | undefined;
+    if (desired?.inputDigest !== inputDigest || about?.inputDigest !== inputDigest) return null;
+    return { ...about, desired, unminted: [] };
   }
 
   async #inputDigest(stack: LoadedStack, at: FleetAt): Promise<string> {
@@ -120,12 +178,12 @@ export class Resolver {
     stack: LoadedStack,
     at: FleetAt,
     inputDigest: string,
+    mint: boolean,
     signal?: AbortSignal,
-  ): Promise<{ desired: Desired; model: Model }> {
+  ): Promise<{ kept: Kept; model: Model }> {
     return this.#slot(async () => {
       const { settings, store } = this.#house;
       const prepared = prepare(stack, at);
-      this.#salt ??= this.#saltOf();
       const context: ProjectContext = {
         stack: stack.name,
         revision: at.revision.commit,
@@ -137,10 +195,16 @@ export class Resolver {
         files: stack.files,
         extensions: prepared.extensions,
         owners: prepared.owners,
-        salt: this.#salt,
+        salt: this.#saltNow(),
       };
       const closed = await this.#config(stack, context, prepared, signal);
-      const open = await this.#opener(stack, prepared, closed);
+      const secrets = secretsOf(stack, prepared, closed);
+      // Marked before they are opened: a value that changes in between is seen by the next resolve.
+      let marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
+      const { values, unminted } = await openSecrets(this.#house, at.listing, secrets, { mint });
+      if (mint && Object.values(marks).includes(null))
+        marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
+      const open = (ref: string): string => values.get(ref) ?? encodeToken(ref);
       // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
       const text = replaceTokens(closed, (ref) => JSON.stringify(open(ref)).slice(1, -1).replaceAll('$', '$$$$'));
       const environment = Object.fromEntries(
@@ -148,14 +212,27 @@ export class Resolver {
       );
       const desired = desiredOf(context, text);
       const model = { text, environment };
-      this.#desired.set(stack.name, desired);
+      const minted = secrets.filter(({ policy }) => policy !== null);
+      const planDigest = minted.length === 0 ? desired.digest : planDigestOf(context, closed, secrets, marks);
+      const about: SecretsKept = { inputDigest, planDigest, secrets, marks };
+      const kept: Kept = { ...about, desired, unminted };
+      this.#kept.set(stack.name, kept);
       this.#models.delete(stack.name);
-      this.#models.set(stack.name, { inputDigest, model });
+      this.#models.set(stack.name, { of: kept, model });
       const [oldest] = this.#models.keys();
       if (this.#models.size > MODELS_KEPT && oldest !== undefined) this.#models.delete(oldest);
-      store.putResolved(desired);
-      return { desired, model };
+      if (unminted.length === 0) {
+        // In this order: after a crash in between the marks are those of an older resolve, and it is made again.
+        store.putResolved(desired);
+        store.putValue(secretsKey(stack.name), about);
+      }
+      return { kept, model };
     });
+  }
+
+  #saltNow(): string {
+    this.#salt ??= this.#saltOf();
+    return this.#salt;
   }
 
   /** Random per state directory, so that digests of masked values mean nothing elsewhere. */
@@ -166,18 +243,6 @@ export class Resolver {
     const salt = clock.id();
     store.putValue('salt', salt);
     return salt;
-  }
-
-  /** Values of the secrets that the project holds, by ref. */
-  async #opener(stack: LoadedStack, prepared: Prepared, closed: string): Promise<(ref: string) => string> {
-    const refs = findTokens(closed + Object.values(prepared.environment).join('\0'));
-    const values =
-      refs.length === 0 ? new Map<string, string>() : await openSecrets(this.#house, stack, prepared.secrets, refs);
-    return (ref) => {
-      const value = values.get(ref);
-      if (value === undefined) throw new Error(`the secret ${ref} was not opened`);
-      return value;
-    };
   }
 
   /** Compose's words are about the copy; people know the repository. */
@@ -267,6 +332,30 @@ function prepare(stack: LoadedStack, at: FleetAt): Prepared {
     owners: [],
     extensions: stack.extensions,
   };
+}
+
+/** The secrets that the project holds. */
+function secretsOf(stack: LoadedStack, prepared: Prepared, closed: string): readonly SecretRef[] {
+  const byRef = new Map(prepared.secrets.map((secret) => [secret.ref, secret]));
+  return findTokens(closed + Object.values(prepared.environment).join('\0')).map((ref) => {
+    const secret = byRef.get(ref);
+    if (!secret)
+      throw new Fault('USAGE', `the secret reference ${ref} of stack ${stack.name} is none that Windlass wrote`);
+    return secret;
+  });
+}
+
+/** What Windlass mints counts closed, everything else by the mark of its value. */
+function planDigestOf(
+  context: ProjectContext,
+  closed: string,
+  secrets: readonly SecretRef[],
+  marks: SecretMarks,
+): string {
+  const found = secrets.filter(({ policy }) => policy === null).map(({ ref }) => [ref, marks[ref]]);
+  return createHash('sha256')
+    .update(JSON.stringify([desiredOf(context, closed).digest, found]))
+    .digest('hex');
 }
 
 /** Providers, their providers, and so on: what they declare is part of what a stack renders to. */

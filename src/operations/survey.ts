@@ -90,12 +90,18 @@ export class Surveyor {
     return { ...(await this.#judge(stack, at, resolved, index)), name };
   }
 
-  /** The same stack against another observation, without resolving again. */
+  /** The same stack against another observation. Resolved again only while it has secrets that were not there. */
   async again(judged: Judged, index: ObservedIndex): Promise<Judged> {
-    return {
-      ...(await this.#judge(judged.stack, judged.at, judged.resolved, index)),
-      insteadOf: judged.insteadOf,
-    };
+    const { stack, at } = judged;
+    const resolved = judged.resolved.unminted.length === 0 ? judged.resolved : await this.#resolver.resolve(stack, at);
+    return { ...(await this.#judge(stack, at, resolved, index)), insteadOf: judged.insteadOf };
+  }
+
+  /** The same stack with every secret made that it asks for: only for a deploy that somebody said yes to. */
+  async mint(judged: Judged, signal: AbortSignal): Promise<Judged> {
+    const { stack, at } = judged;
+    const resolved = await this.#resolver.resolve(stack, at, signal, { mint: true });
+    return { ...(await this.#judge(stack, at, resolved, judged.index)), insteadOf: judged.insteadOf };
   }
 
   async #judge(stack: LoadedStack, at: FleetAt, resolved: Resolved, index: ObservedIndex): Promise<Judged> {

@@ -14,6 +14,8 @@ export interface Vault {
   /** Find-or-create in `scope`: two callers at once get the same value. */
   mint(key: string, scope: Scope, policy: SecretPolicy): Promise<string>;
   put(key: string, scope: Scope, value: string): Promise<void>;
+  /** Names the value that `find` would give without opening it: another mark = it may be another value. Null when there is none. */
+  mark(key: string, scopes: readonly Scope[]): Promise<string | null>;
   remove(key: string, scope: Scope): Promise<boolean>;
   /** Names only. */
   list(): Promise<readonly { readonly key: string; readonly scope: Scope; readonly updatedAtMs: number }[]>;

@@ -1,5 +1,6 @@
 // Embedded vault: secrets as SQLite rows, each value sealed with age to the controller's identity. A clear value is only ever in memory.
 // Its own file, `vault.db`: `windlass.db` can be made anew from labels and archives, secrets cannot.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -103,9 +104,14 @@ export function openVault(input: EmbeddedVaultInput): EmbeddedVault {
     return out(value);
   };
 
+  /** Reading makes no file: without one there is no secret. */
+  const tableIfThere = (): Rows | null =>
+    isClosed || rows !== null || existsSync(join(input.directory, 'vault.db')) ? table() : null;
+
   const rowOf = (key: string, scope: Scope) => {
-    const row = table().select.get(scope, key);
-    return row === undefined ? null : { id: Number(row['id']), sealed: row['sealed'] as Uint8Array };
+    const row = tableIfThere()?.select.get(scope, key);
+    if (row === undefined) return null;
+    return { id: Number(row['id']), sealed: row['sealed'] as Uint8Array, updatedAtMs: Number(row['updated_at_ms']) };
   };
 
   return {
@@ -146,20 +152,30 @@ export function openVault(input: EmbeddedVaultInput): EmbeddedVault {
       table().database.write('disk', () => table().insert.run(scope, key, sealed, input.clock.nowMs()));
     },
 
+    async mark(key, scopes) {
+      checkKey(key);
+      for (const scope of scopes) checkScope(scope);
+      for (const scope of scopes) {
+        const row = rowOf(key, scope);
+        // With the time: a vault that was lost and made anew counts its rows from one again.
+        if (row !== null) return `${scope}#${row.id}@${row.updatedAtMs}`;
+      }
+      return null;
+    },
+
     async remove(key, scope) {
       checkKey(key);
       checkScope(scope);
+      if (tableIfThere() === null) return false;
       return table().database.write('disk', () => table().remove.run(scope, key) === 1);
     },
 
     async list() {
-      return table()
-        .list.all()
-        .map((row) => ({
-          key: String(row['key']),
-          scope: String(row['scope']) as Scope,
-          updatedAtMs: Number(row['updated_at_ms']),
-        }));
+      return (tableIfThere()?.list.all() ?? []).map((row) => ({
+        key: String(row['key']),
+        scope: String(row['scope']) as Scope,
+        updatedAtMs: Number(row['updated_at_ms']),
+      }));
     },
 
     close() {
@@ -175,7 +191,7 @@ function openRows(directory: string): Rows {
   const database = openDatabase({ directory, name: 'vault.db', schema: VAULT_SCHEMA });
   return {
     database,
-    select: database.prepare('SELECT id, sealed FROM secrets WHERE scope = ? AND key = ?'),
+    select: database.prepare('SELECT id, sealed, updated_at_ms FROM secrets WHERE scope = ? AND key = ?'),
     // Deletes and inserts, which gives a new id.
     insert: database.prepare('INSERT OR REPLACE INTO secrets (scope, key, sealed, updated_at_ms) VALUES (?, ?, ?, ?)'),
     remove: database.prepare('DELETE FROM secrets WHERE scope = ? AND key = ?'),

@@ -3,6 +3,7 @@ import type { Step } from '../../engine/step.ts';
 import type { DeployRun, DeployTarget } from '../deploy-run.ts';
 import { converge } from './converge.ts';
 import { materialize } from './materialize.ts';
+import { mintSecrets } from './mint-secrets.ts';
 import { pullImages } from './pull-images.ts';
 import { record } from './record.ts';
 import { settle } from './settle.ts';
@@ -12,5 +13,12 @@ const DEFAULT_TIMEOUT_MS = 10 * 60_000;
 export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
   const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const longest = Math.max(DEFAULT_TIMEOUT_MS, ...[...run.judged.keys()].map(timeoutOf));
-  return [materialize(run), pullImages(run), converge(run, longest), settle(run, timeoutOf), record(run)];
+  return [
+    mintSecrets(run),
+    materialize(run),
+    pullImages(run),
+    converge(run, longest),
+    settle(run, timeoutOf),
+    record(run),
+  ];
 }

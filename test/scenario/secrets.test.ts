@@ -1,0 +1,204 @@
+// Secrets from plan to deploy on a simulated engine with the real vault: who only looks makes nothing, who deploys makes them once.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type EmbeddedVault, openVault } from '../../src/adapters/vault/embedded.ts';
+import { Fault } from '../../src/core/fault.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
+import type { Vault } from '../../src/ports/vault.ts';
+import { bundledApps } from '../../src/wire.ts';
+import { windlass } from '../cli/fake-terminal.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const FLEET = resolve(import.meta.dirname, '../../fixtures/app-fleet');
+
+const houses: { sim: SimHouse; vault: EmbeddedVault }[] = [];
+afterEach(() => {
+  for (const { sim, vault } of houses.splice(0)) {
+    vault.close();
+    sim.dispose();
+  }
+});
+
+interface Desk {
+  readonly sim: SimHouse;
+  readonly vault: EmbeddedVault;
+  /** What Compose was given to bring up. */
+  readonly models: readonly string[];
+  run(line: string): ReturnType<typeof windlass>;
+  made(): readonly string[];
+}
+
+function desk(
+  files: Readonly<Record<string, string>> | null = null,
+  around: (vault: Vault) => Vault = (one) => one,
+): Desk {
+  const sim = new SimHouse();
+  const added: string[] = [];
+  const vault = openVault({
+    directory: sim.dir,
+    clock: sim.clock,
+    redactor: { add: (value) => void added.push(value) },
+  });
+  houses.push({ sim, vault });
+  const { house } = sim;
+  for (const image of ['redis:7', 'postgres:15']) sim.world.addImage(`windlass-test/${image}`);
+  const models: string[] = [];
+  const runtime = {
+    ...house.runtime,
+    up: (input: Parameters<typeof house.runtime.up>[0]) => {
+      models.push(input.model.text);
+      return house.runtime.up(input);
+    },
+  };
+  sim.house = { ...house, runtime, vault: around(vault), settings: { ...house.settings, bundled: bundledApps() } };
+  sim.bench = new Workbench(sim.house);
+  sim.source.push(files ?? filesOf(FLEET));
+  return {
+    sim,
+    vault,
+    models,
+    run: (line) =>
+      windlass(sim, line.split(' '), {
+        redact: (text) => added.reduce((out, one) => out.replaceAll(one, '[redacted]'), text),
+      }),
+    made: () => readdirSync(sim.dir).filter((name) => /^vault\.db|^age\.key/.test(name)),
+  };
+}
+
+function filesOf(folder: string): Record<string, string> {
+  const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => /\.[a-z]+$/.test(path));
+  return Object.fromEntries(paths.map((path) => [path, readFileSync(join(folder, path), 'utf8')]));
+}
+
+const MINTING = `apiVersion: windlass/v1
+kind: Stack
+vars: { PASSWORD: "@secret!" }
+`;
+const SHOP = {
+  'stacks/shop/stack.yaml': MINTING,
+  'stacks/shop/compose.yaml':
+    'services:\n  web:\n    image: windlass-test/busybox:1\n    environment: { PASSWORD: $PASSWORD }\n',
+};
+
+describe('who only looks', () => {
+  it.each(['plan', 'plan --steps', 'validate', 'diff pg', 'render pg', 'get'])(
+    '%s makes no key, no vault and no secret',
+    async (line) => {
+      const { sim, run, made, vault } = desk();
+      const { code, err } = await run(line);
+      expect([code, err]).toEqual([line.startsWith('diff') ? 2 : 0, expect.any(String)]);
+      expect(made()).toEqual([]);
+      expect(await vault.list()).toEqual([]);
+      expect(made()).toEqual([]);
+      expect(sim.house.store.resolved('pg')).toBeNull();
+      expect(sim.world.mutatingCalls()).toEqual([]);
+    },
+  );
+
+  it('is told which secrets a deploy would make', async () => {
+    const { run } = desk();
+    expect((await run('plan --steps')).out).toMatch(/mint password of stack\/pg/);
+  });
+
+  it('shows no closed reference as if it were a value', async () => {
+    const { run } = desk(SHOP);
+    const { out } = await run('render shop');
+    expect(out).toMatch(/PASSWORD: \(secret\)/);
+    expect(out).not.toMatch(/WLREF/);
+  });
+});
+
+describe('who deploys', () => {
+  it('makes each secret once, for provider and consumer the same, and the second plan is empty', async () => {
+    const { run, vault, made, models } = desk();
+    const { code, err } = await run('apply --yes');
+    expect([code, err]).toEqual([0, expect.any(String)]);
+    expect(made()).toContain('age.key');
+    const names = (await vault.list()).map(({ scope, key }) => `${scope} ${key}`);
+    expect(names).toContain('stack/pg password');
+    expect(models.length).toBeGreaterThan(3);
+    expect(models.join()).not.toContain('WLREF');
+    const { code: second, out } = await run('plan --detailed-exitcode');
+    expect([second, out]).toEqual([0, expect.any(String)]);
+    expect((await vault.list()).map(({ scope, key }) => `${scope} ${key}`)).toEqual(names);
+  });
+
+  it('accepts a plan that was saved before they were made', async () => {
+    const { run, sim, made } = desk();
+    const file = join(sim.dir, 'plan.json');
+    expect((await run(`plan --out ${file}`)).code).toBe(0);
+    expect(made()).toEqual([]);
+    const { code, err } = await run(`apply --yes ${file}`);
+    expect([code, err]).toEqual([0, expect.any(String)]);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('accepts it also when somebody else has made one of them meanwhile', async () => {
+    const { run, sim, vault } = desk(SHOP);
+    const file = join(sim.dir, 'plan.json');
+    expect((await run(`plan --out ${file}`)).code).toBe(0);
+    const value = await vault.mint('PASSWORD', 'stack/shop', { length: 32, alphabet: 'alnum' });
+    expect((await run(`apply --yes ${file}`)).code).toBe(0);
+    expect(await vault.find('PASSWORD', ['stack/shop'])).toBe(value);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('a reference that stays closed never reaches the engine', async () => {
+    const { run, models, vault } = desk(SHOP);
+    await run('apply --yes');
+    expect(models).toEqual([expect.stringContaining((await vault.find('PASSWORD', ['stack/shop'])) ?? '?')]);
+    expect(models[0]).not.toContain('WLREF');
+  });
+
+  it('what nobody said yes to makes nothing', async () => {
+    const { run, made } = desk(SHOP);
+    expect((await run('apply')).code).toBe(3);
+    expect(made()).toEqual([]);
+  });
+});
+
+describe('a value that changes', () => {
+  it('is a change of what is desired, and is deployed', async () => {
+    const { run, vault } = desk(SHOP);
+    expect((await run('apply --yes')).code).toBe(0);
+    await vault.put('PASSWORD', 'stack/shop', 'chosen by a person');
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringMatching(/recreate web/)]);
+    expect(out).not.toContain('chosen by a person');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('is seen by a process that still knows the old one', async () => {
+    const { sim, run, vault } = desk(SHOP);
+    await run('apply --yes');
+    const before = (await sim.survey())[0];
+    await vault.put('PASSWORD', 'stack/shop', 'chosen by a person');
+    const after = (await sim.survey())[0];
+    if (before?.kind !== 'judged' || after?.kind !== 'judged') throw new Error('not judged');
+    expect(after.resolved.desired.digest).not.toBe(before.resolved.desired.digest);
+    expect((await after.resolved.model()).text).toContain('chosen by a person');
+  });
+});
+
+describe('a vault that does not answer', () => {
+  it('leaves what runs alone, and says so', async () => {
+    let down = false;
+    const { sim, run } = desk(SHOP, (vault) => ({
+      ...vault,
+      mark: async (key, scopes) => {
+        if (down) throw new Fault('VAULT_UNREACHABLE', 'the vault does not answer');
+        return vault.mark(key, scopes);
+      },
+    }));
+    await run('apply --yes');
+    sim.world.clearCalls();
+    down = true;
+    const { out, err } = await run('plan');
+    expect(out + err).toMatch(/VAULT_UNREACHABLE/);
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    down = false;
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+});
