@@ -52,6 +52,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
     ...(pruneLimit === undefined ? {} : { pruneLimit: pruneLimit / 100 }),
     ...(pollMs === undefined ? {} : { pollMs }),
     ...(intervalMs === undefined ? {} : { intervalMs }),
+    ...vaultOf(config),
     unheard: unheardOf(config),
   };
 }
@@ -91,9 +92,33 @@ function unheardOf(config: Controller | null): readonly string[] {
       .map((name) => `nodes.${name}`),
     ...(['timeout', 'windows'] as const).filter((key) => reconcile[key] !== undefined).map((key) => `reconcile.${key}`),
     ...(trust ? ['trust'] : []),
-    ...(vault && (vault.kind ?? 'embedded') !== 'embedded' ? ['vault'] : []),
+    ...(vault?.kind === 'sops' ? ['vault.kind: sops (ref+sops works with each kind)'] : []),
     ...(['archives', 'api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
+}
+
+function vaultOf(config: Controller | null): Pick<HouseOptions, 'vault' | 'secrets'> {
+  const { vault, secrets } = config ?? {};
+  const { environment, directory } = secrets ?? {};
+  const more = secrets
+    ? {
+        secrets: {
+          ...(environment ? { environment } : {}),
+          ...(directory === undefined ? {} : { directory: resolve(directory) }),
+        },
+      }
+    : {};
+  if (vault?.kind !== 'openbao') {
+    const file = vault?.identityFile;
+    return { ...more, ...(file === undefined ? {} : { vault: { kind: 'embedded', identityFile: resolve(file) } }) };
+  }
+  const { address, tokenFile, mount = 'secret', prefix = 'windlass' } = vault;
+  if (address === undefined)
+    throw new UsageError(
+      'windlass.yaml says vault.kind: openbao without vault.address\n  help     set it to the URL of the vault',
+    );
+  const file = tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) };
+  return { ...more, vault: { kind: 'openbao', address, mount, prefix, ...file } };
 }
 
 const duration = (text: string | undefined): number | undefined =>

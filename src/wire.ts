@@ -10,7 +10,14 @@ import { openStore } from './adapters/journal/store.ts';
 import { isAlive, ownIdentity } from './adapters/process/identity.ts';
 import { redactor } from './adapters/process/redact.ts';
 import { run, spawnStream } from './adapters/process/run.ts';
+import { envSecrets } from './adapters/secrets/env.ts';
+import { fileSecrets } from './adapters/secrets/file.ts';
+import { sopsSecrets } from './adapters/secrets/sops.ts';
+import { ageEnvelope, openWith, recipientOf } from './adapters/vault/age.ts';
 import { openVault } from './adapters/vault/embedded.ts';
+import { identityFile } from './adapters/vault/identity.ts';
+import { openKv2 } from './adapters/vault/kv2.ts';
+import { readToken } from './adapters/vault/token.ts';
 import { Fault } from './core/fault.ts';
 import type { House } from './operations/house.ts';
 import type { SourceSpec } from './ports/source.ts';
@@ -25,6 +32,19 @@ export interface HouseOptions {
   readonly settleSamples?: number;
   readonly pruneLimit?: number;
   readonly concurrency?: number;
+  /** Default: embedded in the state directory. */
+  readonly vault?:
+    | { readonly kind: 'embedded'; readonly identityFile?: string }
+    | {
+        readonly kind: 'openbao';
+        readonly address: string;
+        readonly mount: string;
+        readonly prefix: string;
+        /** Default: the token in `WINDLASS_VAULT_TOKEN`. */
+        readonly tokenFile?: string;
+      };
+  /** What `ref+env` may read beside WINDLASS_SECRET_…, and the directory of `ref+file`. */
+  readonly secrets?: { readonly environment?: readonly string[]; readonly directory?: string };
 }
 
 export interface OpenHouse extends House {
@@ -48,7 +68,23 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
   const clock = new RealClock();
   const store = openStore({ directory: stateDir });
   const key = process.env['WINDLASS_AGE_KEY'];
-  const vault = openVault({ directory: stateDir, clock, redactor, ...(key ? { key } : {}) });
+  const kept = options.vault ?? { kind: 'embedded' };
+  const identity = identityFile({
+    directory: stateDir,
+    redactor,
+    key: key || undefined,
+    file: kept.kind === 'embedded' ? kept.identityFile : undefined,
+  });
+  const embedded = kept.kind === 'embedded' ? openVault({ directory: stateDir, identity, clock, redactor }) : null;
+  const vault =
+    kept.kind === 'embedded'
+      ? embedded
+      : openKv2({
+          ...kept,
+          clock,
+          redactor,
+          token: () => readToken(kept.tokenFile, process.env['WINDLASS_VAULT_TOKEN']),
+        });
   const runtime = openRuntime({
     run,
     clock,
@@ -65,6 +101,18 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     clock,
     store,
     vault,
+    envelope: ageEnvelope(identity),
+    providers: {
+      env: envSecrets({ env: process.env, allowed: options.secrets?.environment ?? [], redactor }),
+      file: fileSecrets({ directory: options.secrets?.directory ?? null, redactor }),
+      sops: sopsSecrets({
+        blob: (oid, maxBytes) => source.blob(oid, maxBytes),
+        identity: () => identity.read(),
+        open: (own, sealed) => openWith([own], sealed),
+        recipientOf,
+        redactor,
+      }),
+    },
     runtime,
     source,
     files: new ProjectFolders(stateDir),
@@ -82,7 +130,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     async close() {
       await source.close();
       await runtime.close();
-      vault.close();
+      embedded?.close();
       store.close();
     },
   };

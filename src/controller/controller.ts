@@ -246,7 +246,8 @@ export class Controller {
     if (one.kind === 'refused') {
       if (one.stack === null) return { kind: 'done' };
       // Without its secrets nothing is known of what a stack should be: it is left as it is.
-      const kind = one.fault.code === 'VAULT_UNREACHABLE' ? 'unknown' : 'failed';
+      const { code } = one.fault;
+      const kind = code.startsWith('VAULT_') && code !== 'VAULT_SECRET_MISSING' ? 'unknown' : 'failed';
       return this.#settle(name, one.judged, { kind, fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))

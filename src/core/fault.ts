@@ -71,6 +71,14 @@ export const FAULTS = {
     retry: 'retry',
     help: 'check the address and the health of the vault; nothing is deployed meanwhile',
   },
+  VAULT_DENIED: {
+    retry: 'retry',
+    help: 'give the token of the controller a policy that allows it, or a new token; nothing is deployed meanwhile',
+  },
+  SECRET_REFUSED: {
+    retry: 'person',
+    help: 'allow or correct what the message names; the reference is not opened before',
+  },
   VAULT_SECRET_MISSING: { retry: 'person', help: 'set it with `windlass vault set`' },
   ARCHIVE_MISSING: {
     retry: 'person',

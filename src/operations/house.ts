@@ -5,7 +5,7 @@ import type { Runtime } from '../ports/runtime.ts';
 import type { SecretProviders } from '../ports/secret-providers.ts';
 import type { Source } from '../ports/source.ts';
 import type { Store } from '../ports/store.ts';
-import type { Vault } from '../ports/vault.ts';
+import type { Envelope, Vault } from '../ports/vault.ts';
 
 export interface Settings {
   /** Absolute. */
@@ -32,6 +32,8 @@ export interface House {
   readonly vault: Vault | null;
   /** Where other secret refs than the vault's are read. */
   readonly providers?: SecretProviders;
+  /** Seals secrets that leave and opens those that come. */
+  readonly envelope?: Envelope;
   readonly source: Source;
   readonly settings: Settings;
   /** Removes secrets by value from anything that goes out. */

@@ -20,3 +20,13 @@ export interface Vault {
   /** Names only. */
   list(): Promise<readonly { readonly key: string; readonly scope: Scope; readonly updatedAtMs: number }[]>;
 }
+
+/** Seals text to age recipients, so that secrets can leave and come back closed. */
+export interface Envelope {
+  /** To seal something for this controller. Makes its key when there is none. */
+  recipient(): Promise<string>;
+  /** Armored text. */
+  seal(recipients: readonly string[], text: string): Promise<string>;
+  /** With the key of this controller, or with `identity`. Throws VAULT_KEY_WRONG, SECRET_REFUSED. */
+  open(sealed: string, identity?: string): Promise<string>;
+}

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type EmbeddedVault, openVault } from '../../src/adapters/vault/embedded.ts';
+import { identityFile } from '../../src/adapters/vault/identity.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Vault } from '../../src/ports/vault.ts';
@@ -35,11 +36,9 @@ function desk(
 ): Desk {
   const sim = new SimHouse();
   const added: string[] = [];
-  const vault = openVault({
-    directory: sim.dir,
-    clock: sim.clock,
-    redactor: { add: (value) => void added.push(value) },
-  });
+  const redactor = { add: (value: string) => void added.push(value) };
+  const identity = identityFile({ directory: sim.dir, redactor });
+  const vault = openVault({ directory: sim.dir, clock: sim.clock, redactor, identity });
   houses.push({ sim, vault });
   const { house } = sim;
   for (const image of ['redis:7', 'postgres:15']) sim.world.addImage(`windlass-test/${image}`);

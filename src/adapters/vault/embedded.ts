@@ -7,13 +7,14 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Scope, Vault } from '../../ports/vault.ts';
 import { type Database, type Migration, openDatabase, type Query } from '../journal/database.ts';
 import { generateSecret } from './generate.ts';
-import { createKeyFile, parseIdentity, readKeyFile } from './key-file.ts';
+import type { IdentityFile } from './identity.ts';
+import { checkKey, checkScope } from './names.ts';
 
 export interface EmbeddedVaultInput {
-  /** The state directory; holds `vault.db` and `age.key`, both made on first use. */
+  /** The state directory; holds `vault.db`, made when something is first put into it. */
   readonly directory: string;
-  /** An age identity instead of the key file, from `WINDLASS_AGE_KEY`. */
-  readonly key?: string;
+  /** What values are sealed to; made with the file. */
+  readonly identity: IdentityFile;
   readonly clock: Clock;
   /** Is told every clear value before it leaves the vault. */
   readonly redactor: { add(value: string): void };
@@ -37,8 +38,6 @@ const VAULT_SCHEMA: readonly Migration[] = [
 ];
 
 const MAX_VALUE_BYTES = 64 * 1024;
-const KEY = /^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$/;
-const SCOPE = /^(fleet|(stack|group)\/[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})$/;
 
 /** Opened values kept in memory, so that rendering a fleet again does not open every secret again. */
 const MAX_REMEMBERED = 10_000;
@@ -202,43 +201,34 @@ function openRows(directory: string): Rows {
 }
 
 /** Finds or makes the identity, and refuses one that this vault was not sealed to, before anything could be sealed to the wrong one. */
-async function unlockSeal(input: EmbeddedVaultInput, rows: Rows): Promise<Seal> {
-  // Loads in about 100 ms, so only where a secret is needed.
+async function unlockSeal({ identity: own, redactor }: EmbeddedVaultInput, rows: Rows): Promise<Seal> {
   const age = await import('age-encryption');
-  const path = join(input.directory, 'age.key');
+  const path = own.from;
   const sealedTo = () => {
     const recipient = rows.recipient.get()?.['recipient'];
     return recipient === undefined ? null : String(recipient);
   };
-
-  let identity = input.key === undefined ? readKeyFile(path) : parseIdentity(input.key, 'WINDLASS_AGE_KEY');
-  if (identity === null) {
-    const owner = sealedTo();
-    if (owner !== null)
-      throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${owner}, and its key ${path} is gone: put it back`, {
-        data: { path, recipient: owner },
-      });
-    const fresh = await age.generateX25519Identity();
-    identity = createKeyFile(path, fresh, await age.identityToRecipient(fresh)) ? fresh : readKeyFile(path);
-    if (identity === null) throw new Fault('FILES_FAILED', `the vault's key ${path} vanished`, { data: { path } });
-  }
-
-  const from = input.key === undefined ? path : 'WINDLASS_AGE_KEY';
+  const before = sealedTo();
+  if (before !== null && own.read() === null)
+    throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${before}, and its key ${path} is gone: put it back`, {
+      data: { path, recipient: before },
+    });
+  const identity = await own.readOrMake();
   let recipient: string;
   try {
     recipient = await age.identityToRecipient(identity);
   } catch {
     // Without the cause: its text might repeat the key.
-    throw new Fault('FILES_FAILED', `the vault's key ${from} is not a valid age identity`, { data: { path: from } });
+    throw new Fault('FILES_FAILED', `the vault's key ${path} is not a valid age identity`, { data: { path } });
   }
-  if (sealedTo() === null) rows.database.write('disk', () => rows.claim.run(recipient));
+  if (before === null) rows.database.write('disk', () => rows.claim.run(recipient));
   const owner = sealedTo();
   if (owner !== recipient)
-    throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${owner}, but ${from} is the key of ${recipient}`, {
-      data: { path: from, recipient: String(owner) },
+    throw new Fault('VAULT_KEY_WRONG', `the vault is sealed to ${owner}, but ${path} is the key of ${recipient}`, {
+      data: { path, recipient: String(owner) },
     });
 
-  input.redactor.add(identity);
+  redactor.add(identity);
   const decrypter = new age.Decrypter();
   decrypter.addIdentity(identity);
   return {
@@ -249,17 +239,4 @@ async function unlockSeal(input: EmbeddedVaultInput, rows: Rows): Promise<Seal> 
     },
     open: (sealed) => decrypter.decrypt(sealed, 'text'),
   };
-}
-
-function checkKey(key: string): void {
-  if (!KEY.test(key))
-    throw new Fault(
-      'USAGE',
-      `${JSON.stringify(key.slice(0, 80))} cannot name a secret: letters, digits and _ . / -, at most 200`,
-    );
-}
-
-function checkScope(scope: Scope): void {
-  if (!SCOPE.test(scope))
-    throw new Fault('USAGE', `${JSON.stringify(scope.slice(0, 80))} is no scope: stack/NAME, group/NAME or fleet`);
 }

@@ -99,9 +99,29 @@ const Vault = Type.Object(
     identityFile: Type.Optional(Path),
     address: Type.Optional(Url),
     mount: Type.Optional(Type.String({ minLength: 1 })),
+    prefix: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*$',
+        maxLength: 200,
+        description: 'the folder of a KV v2 mount below which the secrets are kept',
+        default: 'windlass',
+      }),
+    ),
     tokenFile: Type.Optional(Path),
   },
   { ...strict, description: 'where secrets are kept' },
+);
+
+const Secrets = Type.Object(
+  {
+    environment: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$', description: 'the name of a variable' }), {
+        description: 'what `ref+env` may read beside the variables named WINDLASS_SECRET_…',
+      }),
+    ),
+    directory: Type.Optional(Path),
+  },
+  { ...strict, description: 'what secret references of stacks may read on the host of the controller' },
 );
 
 const Archives = Type.Object(
@@ -157,6 +177,7 @@ export const Controller = Type.Object(
     nodes: Type.Optional(mapOf(Name, Node, 'the engines; `local` is the default one')),
     reconcile: Type.Optional(Reconcile),
     vault: Type.Optional(Vault),
+    secrets: Type.Optional(Secrets),
     archives: Type.Optional(Archives),
     api: Type.Optional(Api),
     notify: Type.Optional(Type.Array(Notify)),

@@ -41,6 +41,8 @@ export const FAULT_REASONS = {
   VAULT_KEY_WRONG: 'Unknown',
   VAULT_KEY_EXPOSED: 'Unknown',
   VAULT_UNREACHABLE: 'Unknown',
+  VAULT_DENIED: 'Unknown',
+  SECRET_REFUSED: 'RenderFailed',
   VAULT_SECRET_MISSING: 'RenderFailed',
   ARCHIVE_MISSING: 'Failed',
   ARCHIVE_DAMAGED: 'Failed',

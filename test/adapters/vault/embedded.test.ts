@@ -6,6 +6,7 @@ import { generateX25519Identity } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type EmbeddedVault, openVault } from '../../../src/adapters/vault/embedded.ts';
 import { generateSecret } from '../../../src/adapters/vault/generate.ts';
+import { identityFile } from '../../../src/adapters/vault/identity.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Scope, SecretPolicy } from '../../../src/ports/vault.ts';
 
@@ -28,7 +29,7 @@ const policy: SecretPolicy = { length: 24, alphabet: 'alnum' };
 
 function open(key?: string): EmbeddedVault {
   const redactor = { add: (value: string) => void redacted.push(value) };
-  const vault = openVault({ directory, clock, redactor, ...(key === undefined ? {} : { key }) });
+  const vault = openVault({ directory, clock, redactor, identity: identityFile({ directory, key, redactor }) });
   opened.push(vault);
   return vault;
 }
