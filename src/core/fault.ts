@@ -102,6 +102,7 @@ export const FAULTS = {
     help: 'the signature of the manifest was made by no key that this controller knows; check where the archive comes from',
   },
   ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
+  ARCHIVE_IN_USE: { retry: 'person', help: 'remove the group archive that names it first' },
   ARCHIVE_FAILED: { retry: 'retry', help: 'check the disk and the permissions of the archive store' },
   SIGNING_KEY_WRONG: {
     retry: 'person',

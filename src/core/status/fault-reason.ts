@@ -51,6 +51,7 @@ export const FAULT_REASONS = {
   ARCHIVE_INVALID: 'Failed',
   ARCHIVE_UNTRUSTED: 'Failed',
   ARCHIVE_TOO_NEW: 'Failed',
+  ARCHIVE_IN_USE: 'Failed',
   ARCHIVE_FAILED: 'Failed',
   SIGNING_KEY_WRONG: 'Failed',
   HOOK_FAILED: 'HookFailed',
