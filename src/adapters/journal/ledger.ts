@@ -1,0 +1,199 @@
+// Ledger: the durable memory of trust in `ledger.db`, a file of its own so that no restore of other state takes it along. Every write is
+// on disk when it returns, and alone: no other process writes between a look and a write.
+import { isReachable, type LifeState, type RequestSnapshot } from '../../core/request/life.ts';
+import type { PolicyMemory } from '../../core/state/trust/policy-chain.ts';
+import type { Claim, ClaimAnswer, Ledger, Receipt } from '../../ports/ledger.ts';
+import { type Migration, openDatabase, type Row } from './database.ts';
+
+export interface LedgerInput {
+  readonly directory: string;
+  /** The id of the fleet; several may share the file. */
+  readonly fleet: string;
+  readonly busyTimeoutMs?: number;
+}
+
+export const LEDGER_FILE = 'ledger.db';
+
+/** Forward only: an entry is never edited or removed, a change is a new entry at the end. */
+export const LEDGER_SCHEMA: readonly Migration[] = [
+  {
+    what: 'the first layout',
+    sql: `
+      CREATE TABLE claims (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, fleet TEXT NOT NULL, id TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,
+        UNIQUE (fleet, id), UNIQUE (fleet, subject)
+      ) STRICT;
+      CREATE TABLE nonces (
+        fleet TEXT NOT NULL, nonce TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (fleet, nonce)
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE seen (
+        fleet TEXT NOT NULL, statement TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (fleet, statement)
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE tips (fleet TEXT PRIMARY KEY, tip TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE policies (
+        fleet TEXT PRIMARY KEY, anchor TEXT NOT NULL, version INTEGER NOT NULL, sha256 TEXT NOT NULL, bytes BLOB NOT NULL
+      ) STRICT;
+      CREATE TABLE requests (
+        fleet TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (fleet, id)
+      ) STRICT;
+      CREATE TABLE receipts (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, fleet TEXT NOT NULL, id TEXT NOT NULL, outcome TEXT, body TEXT NOT NULL,
+        UNIQUE (fleet, id)
+      ) STRICT;
+    `,
+  },
+];
+
+/** States that only a claim leads to. */
+const CLAIMED: ReadonlySet<LifeState> = new Set(['claimed', 'executing', 'succeeded', 'failed', 'indeterminate']);
+
+const bodyOf = <T>(row: Row | undefined): T | null =>
+  row === undefined ? null : (JSON.parse(String(row['body'])) as T);
+
+/** Throws Faults of the state directory. */
+export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Ledger {
+  const database = openDatabase({
+    directory,
+    name: LEDGER_FILE,
+    schema: LEDGER_SCHEMA,
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
+  });
+  const insertClaim = database.prepare('INSERT INTO claims (fleet, id, subject, body) VALUES (?, ?, ?, ?)');
+  const selectClaim = database.prepare('SELECT body FROM claims WHERE fleet = ? AND id = ?');
+  const selectClaims = database.prepare('SELECT body FROM claims WHERE fleet = ? ORDER BY seq');
+  const selectSubject = database.prepare('SELECT 1 FROM claims WHERE fleet = ? AND subject = ?');
+  const insertNonce = database.prepare('INSERT INTO nonces (fleet, nonce, id) VALUES (?, ?, ?)');
+  const selectNonce = database.prepare('SELECT 1 FROM nonces WHERE fleet = ? AND nonce = ?');
+  const selectNonces = database.prepare('SELECT nonce, id FROM nonces WHERE fleet = ?');
+  const insertSeen = database.prepare('INSERT OR IGNORE INTO seen (fleet, statement, at_ms) VALUES (?, ?, ?)');
+  const selectSeen = database.prepare('SELECT at_ms FROM seen WHERE fleet = ? AND statement = ?');
+  const selectTip = database.prepare('SELECT tip FROM tips WHERE fleet = ?');
+  const upsertTip = database.prepare('INSERT OR REPLACE INTO tips (fleet, tip) VALUES (?, ?)');
+  const selectPolicy = database.prepare('SELECT anchor, version, sha256, bytes FROM policies WHERE fleet = ?');
+  const upsertPolicy = database.prepare(
+    'INSERT OR REPLACE INTO policies (fleet, anchor, version, sha256, bytes) VALUES (?, ?, ?, ?, ?)',
+  );
+  const selectRequest = database.prepare('SELECT state, body FROM requests WHERE fleet = ? AND id = ?');
+  const selectRequests = database.prepare('SELECT body FROM requests WHERE fleet = ? ORDER BY id');
+  const upsertRequest = database.prepare(
+    'INSERT OR REPLACE INTO requests (fleet, id, state, body) VALUES (?, ?, ?, ?)',
+  );
+  const selectReceipt = database.prepare('SELECT outcome, body FROM receipts WHERE fleet = ? AND id = ?');
+  const selectReceipts = database.prepare('SELECT body FROM receipts WHERE fleet = ? ORDER BY seq');
+  const upsertReceipt = database.prepare(
+    `INSERT INTO receipts (fleet, id, outcome, body) VALUES (?, ?, ?, ?)
+     ON CONFLICT (fleet, id) DO UPDATE SET outcome = excluded.outcome, body = excluded.body`,
+  );
+
+  /** Inside a transaction. */
+  const follow = (snapshot: RequestSnapshot): void => {
+    const before = selectRequest.get(fleet, snapshot.id)?.['state'];
+    if (before !== undefined && !isReachable(String(before) as LifeState, snapshot.state))
+      throw new Error(`the request ${snapshot.id} is ${before} and cannot become ${snapshot.state}`);
+    upsertRequest.run(fleet, snapshot.id, snapshot.state, JSON.stringify(snapshot));
+  };
+
+  const policy = (): PolicyMemory | null => {
+    const row = selectPolicy.get(fleet);
+    if (row === undefined) return null;
+    return {
+      anchor: String(row['anchor']),
+      version: Number(row['version']),
+      sha256: String(row['sha256']),
+      bytes: Uint8Array.from(row['bytes'] as Uint8Array),
+    };
+  };
+
+  return {
+    claim(claim, snapshot) {
+      if (snapshot.id !== claim.id || snapshot.state !== 'claimed' || claim.nonces.length === 0)
+        throw new Error(`a claim of ${claim.id} comes with its nonces and its own snapshot`);
+      return database.write<ClaimAnswer>('disk', () => {
+        if (selectClaim.get(fleet, claim.id)) return { kind: 'refused', reason: 'request-claimed' };
+        if (selectSubject.get(fleet, claim.subject)) return { kind: 'refused', reason: 'request-replayed' };
+        if (new Set(claim.nonces).size < claim.nonces.length) return { kind: 'refused', reason: 'nonce-replayed' };
+        if (claim.nonces.some((nonce) => selectNonce.get(fleet, nonce)))
+          return { kind: 'refused', reason: 'nonce-replayed' };
+        insertClaim.run(fleet, claim.id, claim.subject, JSON.stringify(claim));
+        for (const nonce of claim.nonces) insertNonce.run(fleet, nonce, claim.id);
+        follow(snapshot);
+        return { kind: 'claimed' };
+      });
+    },
+    claimOf: (id) => bodyOf<Claim>(selectClaim.get(fleet, id)),
+    claims: () => selectClaims.all(fleet).map((row) => bodyOf<Claim>(row)!),
+    spent(except) {
+      const claims = selectClaims.all(fleet).map((row) => bodyOf<Claim>(row)!);
+      const others = claims.filter(({ id }) => id !== except);
+      const nonces = selectNonces.all(fleet).filter((row) => row['id'] !== except);
+      return {
+        ids: new Set(others.map(({ id }) => id)),
+        subjects: new Set(others.map(({ subject }) => subject)),
+        nonces: new Set(nonces.map((row) => String(row['nonce']))),
+      };
+    },
+
+    firstSeen(statementId, nowMs) {
+      const known = selectSeen.get(fleet, statementId);
+      if (known !== undefined) return Number(known['at_ms']);
+      return database.write('disk', () => {
+        insertSeen.run(fleet, statementId, Math.floor(nowMs));
+        return Number(selectSeen.get(fleet, statementId)!['at_ms']);
+      });
+    },
+    firstSeenOf(statementId) {
+      const row = selectSeen.get(fleet, statementId);
+      return row === undefined ? null : Number(row['at_ms']);
+    },
+
+    acceptedTip() {
+      const row = selectTip.get(fleet);
+      return row === undefined ? null : String(row['tip']);
+    },
+    acceptTip(tip, previous) {
+      return database.write('disk', () => {
+        const row = selectTip.get(fleet);
+        if ((row === undefined ? null : String(row['tip'])) !== previous) return false;
+        upsertTip.run(fleet, tip);
+        return true;
+      });
+    },
+
+    effectivePolicy: policy,
+    putEffectivePolicy({ anchor, version, sha256, bytes }) {
+      database.write('disk', () => {
+        const before = policy();
+        const isBack =
+          before !== null &&
+          before.anchor === anchor &&
+          (version < before.version || (version === before.version && sha256 !== before.sha256));
+        if (isBack)
+          throw new Error(`policy version ${before.version} is in effect; it cannot become ${version} ${sha256}`);
+        upsertPolicy.run(fleet, anchor, version, sha256, bytes);
+      });
+    },
+
+    snapshot: (id) => bodyOf<RequestSnapshot>(selectRequest.get(fleet, id)),
+    snapshots: () => selectRequests.all(fleet).map((row) => bodyOf<RequestSnapshot>(row)!),
+    putSnapshot(snapshot) {
+      database.write('disk', () => {
+        if (CLAIMED.has(snapshot.state) && !selectClaim.get(fleet, snapshot.id))
+          throw new Error(`the request ${snapshot.id} was never claimed`);
+        follow(snapshot);
+      });
+    },
+
+    receipt: (id) => bodyOf<Receipt>(selectReceipt.get(fleet, id)),
+    receipts: () => selectReceipts.all(fleet).map((row) => bodyOf<Receipt>(row)!),
+    putReceipt(receipt) {
+      database.write('disk', () => {
+        const before = selectReceipt.get(fleet, receipt.id);
+        if (before !== undefined && before['outcome'] !== null)
+          throw new Error(`the receipt of ${receipt.id} is closed`);
+        upsertReceipt.run(fleet, receipt.id, receipt.outcome, JSON.stringify(receipt));
+      });
+    },
+
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,87 @@
+// Ledger: the durable memory of trust of one fleet, which no restore rolls back. Synchronous, and on disk (fsync) when a call returns.
+// It makes sure that a request runs at most once; whether it may run is decided in core.
+import type { RequestSnapshot } from '../core/request/life.ts';
+import type { SpentFacts } from '../core/state/trust/evaluate-request.ts';
+import type { PolicyMemory } from '../core/state/trust/policy-chain.ts';
+
+export interface Claim {
+  /** Of the request: the name of its file. */
+  readonly id: string;
+  /** SHA-256 of the request file. */
+  readonly subject: string;
+  /** Of the request statement and of every approval that counts. */
+  readonly nonces: readonly string[];
+  /** The tip on which it was authorised; 40 hex. */
+  readonly tip: string;
+  /** SHA-256 of the policy by which it was authorised. */
+  readonly policy: string;
+  /** Digest of the plan that will run, when it is known. */
+  readonly plan: string | null;
+  readonly claimedAtMs: number;
+}
+
+export type ClaimAnswer =
+  | { readonly kind: 'claimed' }
+  /** Nothing was written. */
+  | { readonly kind: 'refused'; readonly reason: 'request-claimed' | 'request-replayed' | 'nonce-replayed' };
+
+/** One raw object, as base64. */
+export interface ReceiptStatement {
+  readonly oid: string;
+  readonly type: string;
+  readonly base64: string;
+}
+
+/** The evidence of one request, complete enough to be judged again by others. Never a secret. */
+export interface Receipt {
+  readonly id: string;
+  readonly subject: string;
+  /** The request file. */
+  readonly requestBase64: string;
+  readonly statements: readonly ReceiptStatement[];
+  /** The policy file. */
+  readonly policyBase64: string;
+  readonly tip: string;
+  readonly plan: string | null;
+  readonly claimedAtMs: number;
+  /** Null while it runs. */
+  readonly outcome: string | null;
+  readonly detail: string;
+  readonly endedAtMs: number | null;
+}
+
+export interface Ledger {
+  /** All or nothing, at most once for each id, subject and nonce, also between processes. `snapshot` is written with it: it is `claimed`. */
+  claim(claim: Claim, snapshot: RequestSnapshot): ClaimAnswer;
+  claimOf(id: string): Claim | null;
+  /** In the order in which they were made. */
+  claims(): readonly Claim[];
+  /** What evaluations must refuse; `except` leaves out one own claim, for the look that is taken between claim and act. */
+  spent(except?: string): SpentFacts;
+
+  /** When a statement was first seen: `nowMs` is recorded unless an earlier call did. Only for statements that are proved: an unsigned
+   * copy seen earlier must not let a delay run. */
+  firstSeen(statementId: string, nowMs: number): number;
+  firstSeenOf(statementId: string): number | null;
+
+  acceptedTip(): string | null;
+  /** False, and nothing is written, when the accepted tip is not `previous` any more. */
+  acceptTip(tip: string, previous: string | null): boolean;
+
+  effectivePolicy(): PolicyMemory | null;
+  /** Throws a plain error for a lower version, or other bytes of the same one, above the same anchor. */
+  putEffectivePolicy(memory: PolicyMemory): void;
+
+  snapshot(id: string): RequestSnapshot | null;
+  /** By id. */
+  snapshots(): readonly RequestSnapshot[];
+  /** Throws a plain error when the state cannot follow the one that is kept, and for a claim that was not made by `claim`. */
+  putSnapshot(snapshot: RequestSnapshot): void;
+
+  receipt(id: string): Receipt | null;
+  receipts(): readonly Receipt[];
+  /** Throws a plain error once the one that is kept has an outcome. */
+  putReceipt(receipt: Receipt): void;
+
+  close(): void;
+}
