@@ -24,6 +24,7 @@ import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
 import { holdOf, type Judged, type Surveyed } from './operations/survey.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
+import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
 
 export interface PlanView {
@@ -79,10 +80,12 @@ const BEAT_MS = 15_000;
 export class Surface {
   readonly house: House;
   readonly bench: Workbench;
+  readonly vault: VaultDesk;
 
   constructor(house: House) {
     this.house = house;
     this.bench = new Workbench(house);
+    this.vault = new VaultDesk(house);
   }
 
   /** The declared fleet at the newest commit. */
@@ -530,5 +533,5 @@ export class Surface {
   }
 }
 
-export type { StackDiff };
+export type { SecretName, StackDiff };
 export { FLEET };

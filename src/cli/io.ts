@@ -1,6 +1,7 @@
 // Io: data to stdout, words to stderr, each redacted, each in colour only for a person's terminal. A closed pipe is quiet.
 import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
+import { type HiddenInput, readHidden } from './hidden-input.ts';
 
 export type Style = 'bold' | 'red' | 'green' | 'yellow' | 'dim' | 'cyan';
 
@@ -96,6 +97,16 @@ export class Io implements Painter {
 
   words(text: string): void {
     this.#write(this.#err, text);
+  }
+
+  /** Around the redaction: for what a person asked to see by `--reveal`, and for what is sealed. */
+  reveal(text: string): void {
+    if (!this.#gone.has(this.#out)) this.#out.write(`${text}\n`);
+  }
+
+  /** A secret from the input; a person is asked and types it unseen. */
+  hidden(options: HiddenInput): Promise<Buffer> {
+    return readHidden(this.#in, (text) => this.#err.write(text), options);
   }
 
   paint(style: Style, text: string): string {

@@ -27,6 +27,9 @@ import { accept } from './commands/trust.ts';
 import { verify } from './commands/trust-verify.ts';
 import { command as unlock } from './commands/unlock.ts';
 import { command as validate } from './commands/validate.ts';
+import * as vault from './commands/vault.ts';
+import { set } from './commands/vault-set.ts';
+import { exportAll, importAll } from './commands/vault-transfer.ts';
 import { command as wait } from './commands/wait.ts';
 
 export const COMMANDS: readonly Command[] = [
@@ -54,6 +57,13 @@ export const COMMANDS: readonly Command[] = [
   stack.scale,
   accept,
   verify,
+  set,
+  vault.get,
+  vault.list,
+  vault.rm,
+  vault.key,
+  exportAll,
+  importAll,
   catalog.list,
   catalog.show,
   schema,

@@ -16,6 +16,8 @@ export interface TerminalOptions {
   readonly tty?: boolean;
   /** What the person types at the first question; '' = end of input. */
   readonly answer?: string;
+  /** What is piped in; stdin is no terminal then. */
+  readonly input?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly redact?: (text: string) => string;
   readonly stop?: AbortSignal;
@@ -49,6 +51,7 @@ export async function windlass(
     if (options.answer === '') input.end();
     else input.write(`${options.answer}\n`);
   }
+  if (options.input !== undefined) input.end(options.input);
   const io = new Io(
     {
       out: out as unknown as NodeJS.WriteStream,
