@@ -1,7 +1,7 @@
 // SOPS file: the format of SOPS (YAML or JSON with values sealed by AES-256-GCM) read without the program. Values are authentic only
 // together: the MAC over all of them is verified before the first is given out. Format: getsops/sops, aes/cipher.go and sops.go.
 import { createDecipheriv, createHash, timingSafeEqual } from 'node:crypto';
-import { isAlias, isMap, isScalar, isSeq, type Node, parseAllDocuments, type Scalar } from 'yaml';
+import { type Document, isAlias, isMap, isScalar, isSeq, type Node, parseAllDocuments, type Scalar } from 'yaml';
 
 /** Why a file cannot be opened, for people; without a value. */
 export class SopsError extends Error {
@@ -41,9 +41,8 @@ export function readSops(text: string): SopsFile {
   if (more) throw new SopsError('it holds several YAML documents, which is not supported');
   const root = document.contents;
   if (!isMap(root)) throw new SopsError('it is no map');
-  const about: unknown = root.get('sops', true)
-    ? (document.toJS({ maxAliasCount: 0 }) as Record<string, unknown>)['sops']
-    : null;
+  const leaves = leavesOf(root);
+  const about = aboutOf(document);
   if (!isObject(about)) throw new SopsError('it has no `sops` part, so it is not encrypted');
   for (const name of ['encrypted_comment_regex', 'unencrypted_comment_regex'])
     if (about[name]) throw new SopsError(`it uses ${name}, which is not supported`);
@@ -54,7 +53,6 @@ export function readSops(text: string): SopsFile {
   if (typeof mac !== 'string' || typeof lastmodified !== 'string') throw new SopsError('it has no MAC');
   const keys = keysOf(Array.isArray(groups) && isObject(groups[0]) ? groups[0]['age'] : about['age']);
   const onlySealed = about['mac_only_encrypted'] === true;
-  const leaves = leavesOf(root);
 
   return {
     keys,
@@ -81,6 +79,14 @@ export function readSops(text: string): SopsFile {
       return values;
     },
   };
+}
+
+function aboutOf(document: Document.Parsed): unknown {
+  try {
+    return (document.toJS({ maxAliasCount: 0 }) as Record<string, unknown>)['sops'];
+  } catch {
+    throw new SopsError('its `sops` part cannot be read');
+  }
 }
 
 function keysOf(list: unknown): readonly SealedKey[] {
