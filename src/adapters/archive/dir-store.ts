@@ -1,0 +1,560 @@
+// Directory store: archives in a folder, blobs and manifests under the SHA-256 of what they hold. Everything is written beside its place,
+// synced and renamed, and a manifest comes after all that it names: a crash or a full disk leaves nothing that is half there.
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  archiveIdOf,
+  type BlobRef,
+  blobsOf,
+  MAX_MANIFEST_BYTES,
+  type ReadArchive,
+  type ReadGroup,
+  readManifest,
+} from '../../core/archive/manifest.ts';
+import { asFault, Fault } from '../../core/fault.ts';
+import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
+import { asArchiveFault, codeOf, throwIfCancelled } from './archive-fault.ts';
+import { withStoreLock } from './store-lock.ts';
+import { removed, WriterFolder } from './writer-folder.ts';
+
+const DIGEST = /^[0-9a-f]{64}$/;
+const READ_BYTES = 512 * 1024;
+const MAX_SIGNATURE_BYTES = 4 * 1024;
+const LOCK_TIMEOUT_MS = 600_000;
+/** Written once: nobody opens it for writing again, not even we. */
+const FILE_MODE = 0o400;
+
+export interface DirStoreOptions {
+  /** Made when it is missing and something is put. */
+  readonly directory: string;
+  readonly nowMs?: () => number;
+}
+
+export class DirStore implements ArchiveStore {
+  readonly #directory: string;
+  readonly #blobs: string;
+  readonly #manifests: string;
+  readonly #writer: WriterFolder;
+  readonly #nowMs: () => number;
+  /** Id → what its manifest says, while its file is the same. */
+  readonly #listed = new Map<string, { readonly facts: string; readonly listed: Listed }>();
+  #laidOut: Promise<void> | null = null;
+
+  constructor(options: DirStoreOptions) {
+    this.#directory = options.directory;
+    this.#blobs = join(options.directory, 'blobs', 'sha256');
+    this.#manifests = join(options.directory, 'manifests');
+    this.#writer = new WriterFolder(join(options.directory, 'incoming'));
+    this.#nowMs = options.nowMs ?? Date.now;
+  }
+
+  // --- blobs
+
+  async putBlob(source: AsyncIterable<Uint8Array>, signal?: AbortSignal, expected?: BlobRef): Promise<BlobRef> {
+    throwIfCancelled(signal);
+    const part = await this.#says('a blob could not be begun', async () => {
+      await this.#layOut();
+      return await this.#writer.fresh();
+    });
+    try {
+      const blob = await writePart(part, source, signal, expected?.sizeBytes ?? Number.POSITIVE_INFINITY);
+      if (expected !== undefined && (blob.digest !== expected.digest || blob.sizeBytes !== expected.sizeBytes))
+        throw new Fault('ARCHIVE_DAMAGED', `a blob is not what its digest says: ${expected.digest}`, {
+          data: { expected: expected.digest, found: blob.digest },
+        });
+      await this.#says('a blob could not be put in place', () =>
+        this.#alone(async () => {
+          await this.#writer.keep(blob.digest);
+          // Over one that is there: it is the same, unless that one is damaged.
+          await putInPlace(part, this.#blobPath(blob.digest));
+        }),
+      );
+      return blob;
+    } finally {
+      await rm(part, { force: true }).catch(() => {});
+    }
+  }
+
+  async hasBlob(digest: string): Promise<boolean> {
+    const path = this.#blobPath(digest);
+    return await this.#says('a blob could not be looked for', async () => {
+      if (!(await isFile(path))) return false;
+      try {
+        return await this.#alone(async () => {
+          if (!(await isFile(path))) return false;
+          await this.#writer.keep(digest);
+          return true;
+        });
+      } catch (error) {
+        // A store that cannot be written to is not collected either.
+        if (codeOf(error) === 'EROFS' || codeOf(error) === 'EACCES') return true;
+        throw error;
+      }
+    });
+  }
+
+  async *readBlob(digest: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    yield* readChecked(this.#blobPath(digest), digest, signal);
+  }
+
+  async release(digests: readonly string[]): Promise<void> {
+    await this.#says('blobs could not be released', () => this.#writer.release(digests.map(checked)));
+  }
+
+  // --- manifests
+
+  async putManifest(bytes: Uint8Array, signature: string): Promise<string> {
+    const read = readManifest(bytes);
+    if (signature === '' || Buffer.byteLength(signature) > MAX_SIGNATURE_BYTES)
+      throw new Fault('ARCHIVE_INVALID', 'an archive is only stored with its signature', {
+        data: { archive: read.id },
+      });
+    await this.#says('a manifest could not be stored', async () => {
+      await this.#layOut();
+      await this.#alone(async () => {
+        await this.#checkWhole(read);
+        const path = this.#manifestPath(read.id);
+        const known = await readBounded(path, MAX_MANIFEST_BYTES);
+        const isSigned = await isFile(signaturePath(path));
+        if (known === null || archiveIdOf(known) !== read.id || !isSigned) {
+          // The signature first: what is listed by its manifest has one.
+          await this.#write(signaturePath(path), Buffer.from(signature, 'utf8'));
+          await this.#write(path, bytes);
+        }
+      });
+      await this.#writer.release(blobsOf(read).map((blob) => blob.digest));
+    });
+    return read.id;
+  }
+
+  async manifest(id: string): Promise<StoredManifest> {
+    const path = this.#manifestPath(id);
+    return await this.#says('a manifest could not be read', async () => {
+      const bytes = await readBounded(path, MAX_MANIFEST_BYTES);
+      if (bytes === null) throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
+      const signature = await readBounded(signaturePath(path), MAX_SIGNATURE_BYTES);
+      if (archiveIdOf(bytes) !== id || signature === null)
+        throw new Fault('ARCHIVE_DAMAGED', `the manifest of ${id} is not what it was`, { data: { archive: id } });
+      return { id, bytes, signature: Buffer.from(signature).toString('utf8') };
+    });
+  }
+
+  async list(): Promise<readonly Listed[]> {
+    return await this.#says('archives could not be listed', async () => {
+      const found: Listed[] = [];
+      for (const id of await this.#ids()) {
+        const listed = await this.#listOne(id);
+        if (listed !== null) found.push(listed);
+      }
+      const atMs = (one: Listed): number => (one.kind === 'damaged' ? 0 : one.madeAtMs);
+      return found.sort((a, b) => atMs(b) - atMs(a) || (a.id < b.id ? -1 : 1));
+    });
+  }
+
+  async remove(id: string): Promise<boolean> {
+    const path = this.#manifestPath(id);
+    return await this.#says('an archive could not be removed', async () => {
+      if (!(await isFile(path))) return false;
+      return await this.#alone(async () => {
+        for (const other of await this.list())
+          if (other.kind === 'group' && other.members.some((member) => member.archive === id))
+            throw new Fault('ARCHIVE_IN_USE', `the group archive ${other.id} names ${id}`, {
+              data: { archive: id, group: other.id },
+            });
+        const wasThere = await removed(unlink(path));
+        await removed(unlink(signaturePath(path)));
+        await syncFolder(this.#manifests);
+        this.#listed.delete(id);
+        return wasThere;
+      });
+    });
+  }
+
+  // --- the whole
+
+  async collect(pins: Iterable<string> = []): Promise<Collected> {
+    return await this.#says('the archive store could not be collected', async () => {
+      if (!(await exists(this.#blobs))) return { blobs: 0, sizeBytes: 0 };
+      await this.#layOut();
+      return await this.#alone(async () => {
+        await this.#writer.clean();
+        const needed = new Set([...pins, ...(await this.#writer.kept(this.#nowMs()))]);
+        const ids = await this.#ids();
+        for (const id of ids) for (const blob of blobsOf(await this.#read(id))) needed.add(blob.digest);
+        await this.#dropSignatures(new Set(ids));
+        return await this.#dropBlobs(needed);
+      });
+    });
+  }
+
+  async verify(id: string, signal?: AbortSignal): Promise<Verification> {
+    const read = await this.#read(id);
+    const wrong: Verification['wrong'][number][] = [];
+    const blobs = new Map(blobsOf(read).map((blob) => [blob.digest, blob]));
+    for (const { archive } of read.kind === 'group' ? read.manifest.members : [])
+      try {
+        for (const blob of blobsOf(await this.#read(archive))) blobs.set(blob.digest, blob);
+      } catch (error) {
+        wrong.push({ digest: archive, kind: 'manifest', what: whatOf(error) });
+      }
+    let sizeBytes = 0;
+    for (const blob of blobs.values())
+      try {
+        let found = 0;
+        for await (const chunk of this.readBlob(blob.digest, signal)) found += chunk.length;
+        sizeBytes += found;
+        if (found !== blob.sizeBytes) wrong.push({ digest: blob.digest, kind: 'blob', what: 'damaged' });
+      } catch (error) {
+        wrong.push({ digest: blob.digest, kind: 'blob', what: whatOf(error) });
+      }
+    return { id, blobs: blobs.size, sizeBytes, wrong };
+  }
+
+  async freeBytes(): Promise<number | null> {
+    for (let path = this.#directory; ; path = dirname(path))
+      try {
+        const { bavail, bsize } = await statfs(path);
+        return bavail * bsize;
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT' || path === dirname(path)) return null;
+      }
+  }
+
+  /** Takes the folder of this writer away; what it put and no manifest names is collected then. */
+  async close(): Promise<void> {
+    await this.#writer.close();
+  }
+
+  // --- parts
+
+  #blobPath(digest: string): string {
+    return join(this.#blobs, checked(digest).slice(0, 2), digest);
+  }
+
+  #manifestPath(id: string): string {
+    return join(this.#manifests, `${checked(id)}.json`);
+  }
+
+  async #says<T>(what: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw asArchiveFault(error, what);
+    }
+  }
+
+  #layOut(): Promise<void> {
+    const make = async () => {
+      for (const folder of [this.#blobs, this.#manifests, join(this.#directory, 'incoming')]) await makeFolder(folder);
+    };
+    this.#laidOut ??= make().catch((error: unknown) => {
+      this.#laidOut = null;
+      throw error;
+    });
+    return this.#laidOut;
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    return withStoreLock(join(this.#directory, 'lock'), LOCK_TIMEOUT_MS, work);
+  }
+
+  async #read(id: string): Promise<ReadArchive | ReadGroup> {
+    return readManifest((await this.manifest(id)).bytes);
+  }
+
+  async #ids(): Promise<readonly string[]> {
+    const names = await readdir(this.#manifests).catch((error: unknown) => {
+      // Nothing was ever put. Anything else is "could not look", never "there is none".
+      if (codeOf(error) === 'ENOENT') return [];
+      throw error;
+    });
+    return names.flatMap((name) => (/^[0-9a-f]{64}\.json$/.test(name) ? [name.slice(0, 64)] : []));
+  }
+
+  async #listOne(id: string): Promise<Listed | null> {
+    const facts = await stat(this.#manifestPath(id), { bigint: true }).catch((error: unknown) => {
+      if (codeOf(error) === 'ENOENT') return null;
+      throw error;
+    });
+    // Removed since the folder was read.
+    if (facts === null) return null;
+    const mark = `${facts.ino} ${facts.size} ${facts.ctimeNs}`;
+    const known = this.#listed.get(id);
+    if (known?.facts === mark) return known.listed;
+    let listed: Listed;
+    try {
+      listed = summaryOf(await this.#read(id));
+    } catch (error) {
+      const fault = asFault(error, 'ARCHIVE_FAILED');
+      if (fault.code === 'ARCHIVE_MISSING') return null;
+      return { kind: 'damaged', id, code: fault.code, why: fault.message };
+    }
+    this.#listed.set(id, { facts: mark, listed });
+    return listed;
+  }
+
+  async #checkWhole(read: ReadArchive | ReadGroup): Promise<void> {
+    const missing = (digest: string, what: string) =>
+      new Fault('ARCHIVE_MISSING', `the archive ${read.id} names ${what} that is not in the store: ${digest}`, {
+        data: { archive: read.id, digest },
+      });
+    for (const { digest, sizeBytes } of blobsOf(read)) {
+      const facts = await stat(this.#blobPath(digest)).catch(() => null);
+      if (!facts?.isFile() || facts.size !== sizeBytes) throw missing(digest, 'a blob');
+    }
+    if (read.kind !== 'group') return;
+    for (const { stack, archive } of read.manifest.members) {
+      if (!(await isFile(this.#manifestPath(archive)))) throw missing(archive, 'an archive');
+      const member = await this.#read(archive);
+      if (member.kind !== 'archive' || member.manifest.stack !== stack)
+        throw new Fault('ARCHIVE_INVALID', `the archive ${archive} is none of the stack ${stack}`, {
+          data: { archive: read.id, member: archive },
+        });
+    }
+  }
+
+  async #write(path: string, bytes: Uint8Array): Promise<void> {
+    const part = await this.#writer.fresh();
+    try {
+      const file = await open(part, 'wx', FILE_MODE);
+      try {
+        await file.writeFile(bytes);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await putInPlace(part, path);
+    } finally {
+      await rm(part, { force: true }).catch(() => {});
+    }
+  }
+
+  /** Of archives whose manifest a crash kept from being written, or whose removal it cut short. */
+  async #dropSignatures(ids: ReadonlySet<string>): Promise<void> {
+    for (const name of await readdir(this.#manifests))
+      if (/^[0-9a-f]{64}\.sig$/.test(name) && !ids.has(name.slice(0, 64)))
+        await removed(unlink(join(this.#manifests, name)));
+  }
+
+  async #dropBlobs(needed: ReadonlySet<string>): Promise<Collected> {
+    let blobs = 0;
+    let sizeBytes = 0;
+    for (const folder of await readdir(this.#blobs)) {
+      if (!/^[0-9a-f]{2}$/.test(folder)) continue;
+      for (const digest of await readdir(join(this.#blobs, folder))) {
+        if (!DIGEST.test(digest) || needed.has(digest)) continue;
+        const path = join(this.#blobs, folder, digest);
+        const facts = await stat(path).catch(() => null);
+        if (!facts?.isFile() || !(await removed(unlink(path)))) continue;
+        blobs += 1;
+        sizeBytes += facts.size;
+      }
+    }
+    return { blobs, sizeBytes };
+  }
+}
+
+const signaturePath = (manifestPath: string): string => manifestPath.replace(/\.json$/, '.sig');
+
+function checked(digest: string): string {
+  if (!DIGEST.test(digest))
+    throw new Fault('ARCHIVE_INVALID', 'an archive is named by all 64 hex digits of its id, and nothing shorter');
+  return digest;
+}
+
+const whatOf = (error: unknown): 'missing' | 'damaged' => {
+  const fault = asFault(error, 'ARCHIVE_FAILED');
+  if (fault.code === 'ARCHIVE_MISSING') return 'missing';
+  // A disk that cannot be read and a changed bit are the same to a restore; a wish to stop is neither.
+  if (fault.code === 'CANCELLED') throw fault;
+  return 'damaged';
+};
+
+function summaryOf(read: ReadArchive | ReadGroup): Listed {
+  const { id } = read;
+  if (read.kind === 'group') {
+    const { group, madeAtMs, members } = read.manifest;
+    return { kind: 'group', id, group, madeAtMs, members };
+  }
+  const { stack, group, purpose, madeAtMs } = read.manifest;
+  const blobs = blobsOf(read);
+  const sizeBytes = blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0);
+  return { kind: 'archive', id, stack, group, purpose, madeAtMs, sizeBytes, blobs: blobs.length };
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** Hashes a chunk while it is being written. */
+async function writePart(
+  part: string,
+  source: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+  maxBytes: number,
+): Promise<BlobRef> {
+  const onDisk = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      throw asArchiveFault(error, 'a blob could not be written');
+    }
+  };
+  const file = await onDisk(open(part, 'wx', FILE_MODE));
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of untilAborted(source, signal)) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > maxBytes)
+        throw new Fault('ARCHIVE_DAMAGED', `a blob is longer than the ${maxBytes} bytes it should have`);
+      const writing = writeAll(file, chunk);
+      hash.update(chunk);
+      await onDisk(writing);
+    }
+    await onDisk(file.sync());
+    return { digest: hash.digest('hex'), sizeBytes };
+  } finally {
+    await file.close();
+  }
+}
+
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
+}
+
+/** A source that hangs is left when the signal says so. */
+async function* untilAborted(
+  source: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  if (signal === undefined) {
+    yield* source;
+    return;
+  }
+  const iterator = source[Symbol.asyncIterator]();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  aborted.catch(() => {});
+  const onAbort = () => reject(new Fault('CANCELLED', 'the archive store was told to stop', { cause: signal.reason }));
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  let isDone = false;
+  try {
+    for (;;) {
+      const step = await Promise.race([iterator.next(), aborted]);
+      if (step.done) {
+        isDone = true;
+        return;
+      }
+      yield step.value;
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    // Not waited for: it may hang in the very call that was given up.
+    if (!isDone) iterator.return?.()?.catch(() => {});
+  }
+}
+
+async function putInPlace(part: string, path: string): Promise<void> {
+  const folder = dirname(path);
+  await makeFolder(folder);
+  await rename(part, path);
+  await syncFolder(folder);
+}
+
+/** The names of new folders are on disk when it returns. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; ; made = dirname(made)) {
+    await syncFolder(dirname(made));
+    if (made === first || made === dirname(made)) return;
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Null when there is no such file. */
+async function readBounded(path: string, maxBytes: number): Promise<Uint8Array | null> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+  try {
+    const facts = await file.stat();
+    if (!facts.isFile() || facts.size > maxBytes)
+      throw new Fault('ARCHIVE_DAMAGED', `${path} is none that was written here`, { data: { path } });
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Reads ahead by one chunk, and compares the digest before it says that it has ended. */
+async function* readChecked(path: string, digest: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+  throwIfCancelled(signal);
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT')
+      throw new Fault('ARCHIVE_MISSING', `the blob ${digest} is not in the store`, { data: { digest } });
+    throw asArchiveFault(error, `the blob ${digest} could not be read`);
+  }
+  const hash = createHash('sha256');
+  const next = async (): Promise<Uint8Array> => {
+    const buffer = Buffer.allocUnsafe(READ_BYTES);
+    const { bytesRead } = await file.read(buffer, 0, READ_BYTES, null);
+    return buffer.subarray(0, bytesRead);
+  };
+  let reading = next();
+  reading.catch(() => {});
+  try {
+    for (;;) {
+      let chunk: Uint8Array;
+      try {
+        chunk = await reading;
+      } catch (error) {
+        throw asArchiveFault(error, `the blob ${digest} could not be read`);
+      }
+      if (chunk.length === 0) break;
+      throwIfCancelled(signal);
+      reading = next();
+      reading.catch(() => {});
+      hash.update(chunk);
+      yield chunk;
+    }
+    if (hash.digest('hex') !== digest)
+      throw new Fault('ARCHIVE_DAMAGED', `the blob ${digest} is not what it was`, { data: { digest } });
+  } finally {
+    await reading.catch(() => {});
+    await file.close();
+  }
+}
