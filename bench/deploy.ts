@@ -32,7 +32,7 @@ export async function benchDeploy(): Promise<readonly Row[]> {
       const judged = (await bench.survey([name], at, await bench.look.fresh([name]))).filter(
         (one): one is Judged => one.kind === 'judged',
       );
-      const outcome = await deploy({ ...bench, judged, layers: [[name]], trigger: 'bench' });
+      const outcome = await deploy({ bench, judged, layers: [[name]], trigger: 'bench' });
       if (outcome.failures.size > 0) throw [...outcome.failures.values()][0];
       if (run > 0) ours.push(performance.now() - began);
       writeFileSync(join(peerDir, 'compose.yaml'), text);

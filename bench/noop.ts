@@ -22,7 +22,7 @@ export async function benchNoop(size: number): Promise<readonly Row[]> {
     const first = await bench.survey(names, at, await bench.look.fresh('all'));
     const judged = first.filter((one): one is Judged => one.kind === 'judged');
     if (judged.length !== size) throw new Error(`${judged.length} of ${size} stacks were judged`);
-    const outcome = await deploy({ ...bench, judged, layers: [names], trigger: 'bench' });
+    const outcome = await deploy({ bench, judged, layers: [names], trigger: 'bench' });
     if (outcome.failures.size > 0) throw new Error([...outcome.failures.values()][0]?.message);
 
     const sweep = async (workbench: Workbench): Promise<number> => {

@@ -52,6 +52,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
     ...(pruneLimit === undefined ? {} : { pruneLimit: pruneLimit / 100 }),
     ...(pollMs === undefined ? {} : { pollMs }),
     ...(intervalMs === undefined ? {} : { intervalMs }),
+    nodes: nodesOf(config),
     ...vaultOf(config),
     unheard: unheardOf(config),
   };
@@ -95,6 +96,17 @@ function unheardOf(config: Controller | null): readonly string[] {
     ...(vault?.kind === 'sops' ? ['vault.kind: sops (ref+sops works with each kind)'] : []),
     ...(['archives', 'api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
+}
+
+function nodesOf(config: Controller | null): NonNullable<HouseOptions['nodes']> {
+  return Object.fromEntries(
+    Object.entries(config?.nodes ?? {}).map(([name, { id, ip, meshIp, internalIp, hostname }]) => [
+      name,
+      Object.fromEntries(
+        Object.entries({ id, ip, 'mesh-ip': meshIp, 'internal-ip': internalIp, hostname }).filter(([, value]) => value),
+      ),
+    ]),
+  );
 }
 
 function vaultOf(config: Controller | null): Pick<HouseOptions, 'vault' | 'secrets'> {

@@ -3,17 +3,20 @@ import { Controller, FLEET } from './controller/controller.ts';
 import { Nudges } from './controller/nudges.ts';
 import type { StackDiff } from './core/diff/change.ts';
 import { asFault, Fault } from './core/fault.ts';
+import type { HookPhase } from './core/hook/phase.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
 import { formatRevision } from './core/state/revision.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
-import type { RunRecord, StackEvent } from './core/status/event.ts';
+import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
 import type { Outcome } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { type Gone, goneOf } from './operations/gone.ts';
+import { runByHand } from './operations/hook-by-hand.ts';
+import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
 import { leaseName } from './operations/leases.ts';
 import { accept, brokenLineage } from './operations/lineage.ts';
@@ -37,6 +40,8 @@ export interface PlanView {
   /** HISTORY_REWRITTEN when the commit does not go on from what was accepted last: then nothing may be applied. */
   readonly rewritten: Fault | null;
   readonly layers: readonly (readonly string[])[];
+  /** Stack → the hook phases that its deploy runs. */
+  readonly hooks: ReadonlyMap<string, readonly HookPreview[]>;
   readonly gone: Gone;
   /** '' when nothing is to be done. */
   readonly digest: string;
@@ -145,7 +150,8 @@ export class Surface {
     );
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
     const rewritten = await brokenLineage(this.house, at.revision.commit);
-    return { at, surveyed, work, held, rewritten, layers: at.fleet.layers, gone, digest };
+    const hooks = new Map(work.map((one) => [one.name, previewHooks(one)]));
+    return { at, surveyed, work, held, hooks, rewritten, layers: at.fleet.layers, gone, digest };
   }
 
   /** What the engine would do cell by cell, as text; nothing is done. */
@@ -164,8 +170,8 @@ export class Surface {
     return text.trimEnd();
   }
 
-  #tools(view: PlanView): Pick<DeployOptions, 'house' | 'look' | 'surveyor' | 'layers'> {
-    return { house: this.house, look: this.bench.look, surveyor: this.bench.surveyor, layers: view.layers };
+  #tools(view: PlanView): Pick<DeployOptions, 'bench' | 'layers'> {
+    return { bench: this.bench, layers: view.layers };
   }
 
   #held(surveyed: readonly Surveyed[]): ReadonlyMap<string, Hold> {
@@ -237,13 +243,7 @@ export class Surface {
       for (const one of view.gone.removable)
         try {
           removed.push(
-            await uninstall(
-              this.house,
-              this.bench.look,
-              one,
-              options.trigger,
-              options.signal ?? new AbortController().signal,
-            ),
+            await uninstall(this.bench, one, options.trigger, options.signal ?? new AbortController().signal),
           );
         } catch (error) {
           failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
@@ -485,12 +485,22 @@ export class Surface {
     for (const one of gone.removable) {
       if (stop.aborted) break;
       try {
-        removed.push(await uninstall(this.house, this.bench.look, one, 'prune', signal));
+        removed.push(await uninstall(this.bench, one, 'prune', signal));
       } catch (error) {
         failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
       }
     }
     return { removed, failures };
+  }
+
+  /** Runs one hook phase by hand, as the stack is deployed. Throws the Fault of one that does not end well; its record is in the history. */
+  async runHooks(
+    name: string,
+    phase: HookPhase,
+    signal: AbortSignal,
+    note: (line: string) => void,
+  ): Promise<HookRecord | null> {
+    return runByHand(this.bench, await this.fleet(), name, phase, { signal, note });
   }
 
   /** Another number of containers of a suspended stack's services. */

@@ -3,9 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { RealClock } from './adapters/clock/real-clock.ts';
+import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
 import { ProjectFolders } from './adapters/files/project-folder.ts';
 import { openSource } from './adapters/git/repository.ts';
+import { lookup } from './adapters/http/dns-lookup.ts';
+import { httpCall } from './adapters/http/http-call.ts';
 import { openStore } from './adapters/journal/store.ts';
 import { isAlive, ownIdentity } from './adapters/process/identity.ts';
 import { redactor } from './adapters/process/redact.ts';
@@ -45,6 +48,7 @@ export interface HouseOptions {
       };
   /** What `ref+env` may read beside WINDLASS_SECRET_…, and the directory of `ref+file`. */
   readonly secrets?: { readonly environment?: readonly string[]; readonly directory?: string };
+  readonly nodes?: House['settings']['nodes'];
 }
 
 export interface OpenHouse extends House {
@@ -91,6 +95,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     redact: (text) => redactor.redact(text),
     ...(options.host ? { host: options.host } : {}),
   });
+  const oneShots = openOneShots({ clock, ...(options.host ? { host: options.host } : {}) });
   const source = openSource({
     spec: options.source,
     mirrorDir: join(stateDir, 'git', `${options.source.name}.git`),
@@ -114,6 +119,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       }),
     },
     runtime,
+    oneShots,
+    net: { http: httpCall, lookup },
     source,
     files: new ProjectFolders(stateDir),
     redact: (text) => redactor.redact(text),
@@ -123,12 +130,14 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       settleSamples: options.settleSamples ?? SETTLE_SAMPLES,
       pruneLimit: options.pruneLimit ?? PRUNE_LIMIT,
       concurrency: options.concurrency ?? CONCURRENCY,
+      nodes: { ...options.nodes, local: { hostname: hostname(), ...options.nodes?.['local'] } },
       bundled: bundledApps(),
       owner: `${hostname()}:${ownIdentity.pid}:${ownIdentity.born}`,
       hasEnded,
     },
     async close() {
       await source.close();
+      oneShots.close();
       await runtime.close();
       embedded?.close();
       store.close();

@@ -16,6 +16,8 @@ const MAY: Record<string, readonly string[]> = {
   refs: ['core', 'ports', 'refs'],
   hooks: ['core', 'ports', 'refs', 'hooks'],
   operations: ['core', 'ports', 'engine', 'refs', 'operations'],
+  // Hooks fire on operations, never on primitives: one door.
+  'operations/steps/run-hook.ts': ['core', 'ports', 'engine', 'refs', 'hooks', 'operations'],
   controller: ['core', 'ports', 'operations', 'controller', 'engine/observer.ts'],
   surface: ['core', 'ports', 'operations', 'controller', 'engine'],
   cli: ['core', 'surface', 'cli', 'engine/observer.ts', 'engine/observers', 'engine/pipeline.ts', 'engine/digest.ts'],
@@ -89,7 +91,7 @@ const OURS = ALL.filter((one) => one.target.startsWith('.')).map((one) => ({
 describe('the house', () => {
   it('imports only along the arrows of the table', () => {
     const breaches = OURS.filter((one) => {
-      const allowed = MAY[roomOf(one.file)];
+      const allowed = MAY[inSrc(one.file)] ?? MAY[roomOf(one.file)];
       if (!allowed) return true;
       const target = inSrc(one.path);
       return !allowed.some(
@@ -129,8 +131,7 @@ describe('the house', () => {
     const imported = new Set([...OURS.map((one) => one.path), ...outside.filter((path) => forAll.test(inSrc(path)))]);
     const orphans = FILES.filter((file) => !imported.has(file) && !ENTRIES.has(inSrc(file))).map(inSrc);
     // Built and tested ahead of the corridor that will call them (hooks as deploy steps, `trust verify`): this list shrinks to nothing.
-    const ahead =
-      /^(hooks|refs|core\/hook|core\/(state\/trust|request)|core\/archive|adapters\/(archive|payload|http))\/|^adapters\/(git\/raw-objects|journal\/ledger|\w+\/one-shot[\w-]*)\.ts$/;
+    const ahead = /^(core\/(state\/trust|request|archive)|adapters\/(archive|payload))\/|^adapters\/journal\/ledger\.ts$/;
     expect(orphans.filter((file) => !ahead.test(file))).toEqual([]);
   });
 

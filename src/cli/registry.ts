@@ -10,6 +10,8 @@ import { command as events } from './commands/events.ts';
 import { command as explain } from './commands/explain.ts';
 import { command as get } from './commands/get.ts';
 import { command as history } from './commands/history.ts';
+import * as hookRun from './commands/hook-run.ts';
+import * as hooks from './commands/hooks.ts';
 import { command as init } from './commands/init.ts';
 import { command as logs } from './commands/logs.ts';
 import { command as plan } from './commands/plan.ts';
@@ -55,6 +57,10 @@ export const COMMANDS: readonly Command[] = [
   stack.stop,
   stack.restart,
   stack.scale,
+  hookRun.test,
+  hooks.show,
+  hooks.graph,
+  hookRun.run,
   accept,
   verify,
   set,

@@ -12,8 +12,10 @@ import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { goneOf } from '../operations/gone.ts';
 import type { House } from '../operations/house.ts';
+import { type HeldLeases, holdLeases } from '../operations/leases.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
+import { stacksWithHooksLeft, sweepHookJobs, takeUpHooks } from '../operations/steps/run-hook.ts';
 import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
@@ -59,6 +61,8 @@ export class Controller {
   #sweepAgain: string | null = null;
   #engineLost = false;
   readonly #refusedAtSweep = new Map<string, Fault>();
+  /** What is worked on now: another declaration of it takes its place. */
+  readonly #inWork = new Map<string, { readonly sourceDigest: string; readonly superseded: AbortController }>();
   readonly #loops: Promise<unknown>[] = [];
   readonly #closers: (() => Promise<void>)[] = [];
 
@@ -81,12 +85,16 @@ export class Controller {
   async start(): Promise<void> {
     const { source, clock, runtime, store } = this.#house;
     this.#markInterrupted();
+    await this.#finishHooks();
     const gitDir = source.spec.url.startsWith('/') ? gitDirOf(source.spec.url) : null;
     if (gitDir) this.#closers.push(await watchPushes(gitDir, () => void this.refresh('push')));
     const signal = this.#stop.signal;
     this.#loops.push(
       poll(clock, this.#options.pollMs, signal, () => this.refresh('poll')),
-      poll(clock, this.#options.intervalMs, signal, () => this.sweep('schedule', true)),
+      poll(clock, this.#options.intervalMs, signal, async () => {
+        await this.sweep('schedule', true);
+        if (!this.#engineLost) await this.#sweepJobs().catch((error) => this.#lostEngine(error));
+      }),
       watchRuntime(runtime, clock, signal, {
         look: (project, what) => {
           if (project !== '' && this.#knows(project)) this.#queue.hint(project, 'engine');
@@ -173,6 +181,9 @@ export class Controller {
       return;
     }
     this.#settleFleet({ kind: 'ok' });
+    for (const [name, work] of this.#inWork)
+      if (!this.#at.fleet.broken.has(name) && this.#at.fleet.stacks.get(name)?.sourceDigest !== work.sourceDigest)
+        work.superseded.abort();
     for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
     await this.sweep(trigger);
   }
@@ -289,24 +300,28 @@ export class Controller {
       `${one.name}: ${situation === 'drift' ? 'heal' : 'deploy'} ${one.at.revision.commit.slice(0, 7)} (${trigger})`,
     );
     let fault: Fault | undefined;
+    const superseded = new AbortController();
+    this.#inWork.set(one.name, { sourceDigest: one.stack.sourceDigest, superseded });
     try {
       const outcome = await deploy({
-        house: this.#house,
-        look: this.#bench.look,
-        surveyor: this.#bench.surveyor,
+        bench: this.#bench,
         judged: [one],
         layers: [[one.name]],
         trigger,
         stop: this.#stop.signal,
         signal: this.#now.signal,
         worker: this.#slots,
+        superseded: new Map([[one.name, superseded.signal]]),
         ...(this.#options.progress ? { progress: this.#options.progress(one.name) } : {}),
       });
       fault = outcome.failures.get(one.name);
     } catch (error) {
       if (this.#stop.signal.aborted) return { kind: 'done' };
       fault = asFault(error, 'ENGINE_REFUSED');
+    } finally {
+      this.#inWork.delete(one.name);
     }
+    if (fault?.data['outcome'] === 'superseded') return this.#settle(one.name, null, { kind: 'superseded' });
     if (fault?.code === 'CANCELLED') return { kind: 'done' };
     const after = await this.#again(one);
     if (fault) {
@@ -456,13 +471,38 @@ export class Controller {
     for (const one of gone.removable) {
       if (this.#stop.signal.aborted) return;
       try {
-        await uninstall(this.#house, this.#bench.look, one, trigger, this.#now.signal);
+        await uninstall(this.#bench, one, trigger, this.#now.signal);
         this.#say(one.stack, 'info', 'Uninstalled', 'it left the fleet; its volumes stay');
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
         this.#say(one.stack, 'error', 'UninstallFailed', this.#house.redact(fault.message));
       }
     }
+  }
+
+  /** Before anything else touches a stack. What cannot be brought to its end now is tried again by whatever works on the stack next. */
+  async #finishHooks(): Promise<void> {
+    const signal = this.#stop.signal;
+    for (const stack of stacksWithHooksLeft(this.#bench)) {
+      let leases: HeldLeases | null = null;
+      try {
+        leases = holdLeases(this.#house, [stack]);
+        const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
+        for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note }))
+          this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);
+      } catch (error) {
+        const fault = asFault(error, 'HOOK_FAILED');
+        this.#options.log(`error ${stack}: ${this.#house.redact(fault.message)}`);
+        if (fault.code === 'RESTORE_FAILED') this.#settle(stack, null, { kind: 'failed', fault });
+      } finally {
+        leases?.release();
+      }
+    }
+  }
+
+  async #sweepJobs(): Promise<void> {
+    const signal = this.#stop.signal;
+    for (const name of await sweepHookJobs(this.#bench, signal)) this.#options.log(`removed the job container ${name}`);
   }
 
   /** Runs that a killed controller left behind. Their stacks are found by the sweep: an attempt is on record. */

@@ -20,8 +20,10 @@ export interface HookWorld {
 export interface HookStack {
   /** Of what runs while the hook does: for a pre phase of a change, what is deployed. */
   readonly desired: Desired;
-  /** Asked only when a container must be made. */
+  /** Asked only when a container of a service must be made. */
   model(signal: AbortSignal): Promise<Model>;
+  /** What jobs are made from: always what is being deployed, so that a migration brings its own version. */
+  readonly jobs: { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> };
   /** Opens the closed secrets of values. */
   open(values: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>>;
   backup?(reason: string, signal: AbortSignal): Promise<void>;
@@ -111,8 +113,8 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
       const input = {
         name,
         owner,
-        desired,
-        model: await stack.model(signal),
+        desired: stack.jobs.desired,
+        model: await stack.jobs.model(signal),
         service: job.service,
         image: job.image,
         entrypoint: job.entrypoint,

@@ -4,6 +4,7 @@ import { projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
 import type { ObservedContainer } from '../core/state/observed.ts';
 import { holdLeases } from './leases.ts';
+import { takeUpHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 export type ByHand = 'start' | 'stop' | 'restart';
@@ -18,6 +19,7 @@ export async function byHand(
   const { house, look } = bench;
   const leases = holdLeases(house, [stack]);
   try {
+    await takeUpHooks(bench, [stack], { signal });
     const applied = house.store.applied(stack);
     const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
     if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);

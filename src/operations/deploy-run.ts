@@ -1,11 +1,12 @@
 // What the steps of one deploy share: the house, how to look again, and what each stack was judged to be.
 
 import { Fault } from '../core/fault.ts';
+import type { HookRecord } from '../core/status/event.ts';
 import { planKey } from '../engine/cache.ts';
 import type { StepContext } from '../engine/step.ts';
 import type { House } from './house.ts';
-import type { Look } from './look.ts';
-import type { Judged, Surveyor } from './survey.ts';
+import type { Judged } from './survey.ts';
+import type { Workbench } from './workbench.ts';
 
 /** Payload of a deploy target: plain JSON, so that a plan can be stored and printed. */
 export interface DeployTarget {
@@ -20,13 +21,20 @@ export interface DeployTarget {
 export interface DeployRun {
   readonly id: string;
   readonly house: House;
-  readonly look: Look;
-  readonly surveyor: Surveyor;
+  readonly bench: Workbench;
   /** As planned, then as its secrets were minted. */
   readonly judged: Map<string, Judged>;
   /** Taken while a stack changes the engine, given back while it settles: a wait never holds a worker that another stack needs. */
   readonly worker: { acquire(signal: AbortSignal): Promise<() => void> } | null;
+  /** Stack → aborted when a newer revision takes the place of this one. */
+  readonly superseded?: ReadonlyMap<string, AbortSignal>;
+  /** A hook phase ended, well or not: into the record of the run. */
+  hookEnded(stack: string, hook: HookRecord): void;
 }
+
+/** The Fault of a run that a newer revision took the place of. */
+export const supersededFault = (): Fault =>
+  new Fault('CANCELLED', 'a newer revision arrived', { data: { outcome: 'superseded' } });
 
 const judgedNow = planKey<Judged>('judged');
 
@@ -46,7 +54,10 @@ export async function judgedOf(
   if (!planned) throw new Fault('NOT_FOUND', `there is no stack ${stack} in this plan`);
   const key = judgedNow.at(stack);
   if (!ctx.fresh) return ctx.cache.get(key) ?? planned;
-  const judged = await run.surveyor.again(planned, await run.look.fresh([planned.resolved.desired.project]));
+  const judged = await run.bench.surveyor.again(
+    planned,
+    await run.bench.look.fresh([planned.resolved.desired.project]),
+  );
   ctx.cache.set(key, judged);
   return judged;
 }

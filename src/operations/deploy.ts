@@ -1,5 +1,6 @@
 // Deploy: the one verb. Makes what runs equal to what is desired, for one stack or many, and never touches data.
 
+import { createHash } from 'node:crypto';
 import { asFault, Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
 import type { RunRecord } from '../core/status/event.ts';
@@ -8,12 +9,12 @@ import { CancelledError } from '../engine/fan-out.ts';
 import { multiplex, type Observer } from '../engine/observer.ts';
 import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
 import { Plan, type PlanData } from '../engine/plan.ts';
-import type { DeployRun, DeployTarget } from './deploy-run.ts';
-import type { House } from './house.ts';
+import { type DeployRun, type DeployTarget, supersededFault } from './deploy-run.ts';
+import { actionsOf, dueOf, operationOf } from './hooks-of.ts';
 import { holdLeases } from './leases.ts';
-import type { Look } from './look.ts';
 import { deploySteps } from './steps/registry.ts';
-import type { Judged, Surveyor } from './survey.ts';
+import type { Judged } from './survey.ts';
+import type { Workbench } from './workbench.ts';
 
 export interface DeployPlan {
   readonly data: PlanData<DeployTarget>;
@@ -21,7 +22,17 @@ export interface DeployPlan {
   readonly digest: string;
 }
 
-export const DEPLOY_STEPS = ['mint-secrets', 'materialize', 'pull-images', 'converge', 'settle', 'record'] as const;
+export const DEPLOY_STEPS = [
+  'finish-hooks',
+  'mint-secrets',
+  'materialize',
+  'pull-images',
+  'pre-hooks',
+  'converge',
+  'settle',
+  'post-hooks',
+  'record',
+] as const;
 
 /** Pure: targets = stacks, phases = layers of the integration graph that hold any of them. */
 export function planDeploy(
@@ -46,6 +57,7 @@ export function planDeploy(
             revision: one.at.revision.commit,
             desired: one.resolved.planDigest,
             observed: one.diff.observedDigest,
+            ...hooksDigest(one),
           },
         };
       }),
@@ -62,10 +74,16 @@ export function planDeploy(
   };
 }
 
+/** Hooks are no part of what is desired, but of what a plan does. */
+function hooksDigest(judged: Judged): { hooks?: string } {
+  const { before, after } = dueOf(judged, judged.attempt);
+  const hooks = [...before, ...after].map((phase) => [phase, actionsOf(judged.stack, judged.at, phase).actions]);
+  if (hooks.every(([, actions]) => actions?.length === 0)) return {};
+  return { hooks: createHash('sha256').update(JSON.stringify(hooks)).digest('hex') };
+}
+
 export interface DeployOptions {
-  readonly house: House;
-  readonly look: Look;
-  readonly surveyor: Surveyor;
+  readonly bench: Workbench;
   readonly judged: readonly Judged[];
   readonly layers: readonly (readonly string[])[];
   /** Who asked: `cli`, `push`, `drift`, `schedule`, … for the history. */
@@ -81,6 +99,7 @@ export interface DeployOptions {
   /** A digest that somebody saw; refused when the plan is another one now. */
   readonly expected?: string;
   readonly worker?: DeployRun['worker'];
+  readonly superseded?: DeployRun['superseded'];
 }
 
 export interface DeployOutcome {
@@ -92,7 +111,8 @@ export interface DeployOutcome {
 
 /** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails per stack is in the outcome. */
 export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
-  const { house, judged } = options;
+  const { bench, judged } = options;
+  const { house } = bench;
   const { store, clock } = house;
   const plan = planDeploy(judged, options.layers, house.settings.concurrency);
   if (options.expected !== undefined) assertFresh(options.expected, plan.digest);
@@ -100,10 +120,17 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const run: DeployRun = {
     id,
     house,
-    look: options.look,
-    surveyor: options.surveyor,
+    bench,
     judged: new Map(judged.map((one) => [one.name, one])),
     worker: options.worker ?? null,
+    ...(options.superseded ? { superseded: options.superseded } : {}),
+    hookEnded(stack, hook) {
+      const record = store.runs({ stack, limit: 1 })[0] ?? runs.get(stack);
+      if (!record) return;
+      const after = { ...record, hooks: [...(record.hooks ?? []), hook] };
+      runs.set(stack, after);
+      store.putRun(after);
+    },
   };
   const failures = new Map<string, Fault>();
   const runs = new Map<string, RunRecord>();
@@ -118,15 +145,19 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const watch: Observer = {
     onTargetEnd(_phase, stack, _slot, error) {
       if (!error) return finish(stack, 'succeeded', '');
-      const cancelled = options.signal?.aborted || options.stop?.aborted || error instanceof CancelledError;
+      const superseded = asFault(error, 'ENGINE_REFUSED').data['outcome'] === 'superseded';
+      const cancelled =
+        superseded || options.signal?.aborted || options.stop?.aborted || error instanceof CancelledError;
       const fault = cancelled
-        ? new Fault('CANCELLED', 'stopped before it was done', { cause: error })
+        ? superseded
+          ? supersededFault()
+          : new Fault('CANCELLED', 'stopped before it was done', { cause: error })
         : asFault(error, 'ENGINE_REFUSED');
       failures.set(stack, fault);
       const attempt = store.attempt(stack);
       const message = house.redact(fault.message);
       if (attempt && !cancelled) store.putAttempt({ ...attempt, lastFault: { code: fault.code, message } });
-      finish(stack, cancelled ? 'cancelled' : 'failed', message);
+      finish(stack, superseded ? 'superseded' : cancelled ? 'cancelled' : 'failed', message);
     },
   };
   const leases = options.dryRun
@@ -183,6 +214,7 @@ function begin(run: DeployRun, one: Judged, trigger: string): RunRecord {
     revision: one.at.revision.commit,
     count: same ? before.count + 1 : 1,
     startedAtMs: same ? before.startedAtMs : clock.nowMs(),
+    operation: operationOf(one, before),
     completedPhases: same ? before.completedPhases : [],
     converged: false,
     lastFault: null,

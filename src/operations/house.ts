@@ -1,6 +1,8 @@
 // House: the ports and settings that every operation is handed. Made once, in wire.ts.
 import type { Clock } from '../ports/clock.ts';
 import type { Files } from '../ports/files.ts';
+import type { Net } from '../ports/net.ts';
+import type { OneShots } from '../ports/one-shots.ts';
 import type { Runtime } from '../ports/runtime.ts';
 import type { SecretProviders } from '../ports/secret-providers.ts';
 import type { Source } from '../ports/source.ts';
@@ -16,6 +18,8 @@ export interface Settings {
   /** Share of the stacks, 0–1, that may vanish at once before prune waits for a person. */
   readonly pruneLimit: number;
   readonly concurrency: number;
+  /** By name; `local` is always there. */
+  readonly nodes: Readonly<Record<string, NodeFacts>>;
   /** Bundled apps: path below `apps/` → text. */
   readonly bundled: Readonly<Record<string, string>>;
   /** Told to people as the writer of leases: host and process. */
@@ -24,10 +28,16 @@ export interface Settings {
   readonly hasEnded: (owner: string) => boolean;
 }
 
+/** What is known of an engine; for runtime refs. */
+export type NodeFacts = Readonly<Partial<Record<'id' | 'ip' | 'mesh-ip' | 'internal-ip' | 'hostname', string>>>;
+
 export interface House {
   readonly clock: Clock;
   readonly files: Files;
   readonly runtime: Runtime;
+  /** Jobs of hooks. */
+  readonly oneShots: OneShots;
+  readonly net: Net;
   readonly store: Store;
   readonly vault: Vault | null;
   /** Where other secret refs than the vault's are read. */

@@ -6,6 +6,7 @@ import { Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
 import type { Model } from '../core/state/desired.ts';
 import { holdLeases } from './leases.ts';
+import { takeUpHooks, withHooks } from './steps/run-hook.ts';
 import { holdOf, type Judged } from './survey.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -38,23 +39,9 @@ export async function scaleStack(
   try {
     const index = await look.fresh([judged.name]);
     const done: Scaled[] = [];
-    for (const [service, after] of wanted) {
-      signal.throwIfAborted();
-      const containers = projectContainers(index, desired.project)
-        .filter((one) => one.service === service && !one.oneOff)
-        .sort((a, b) => a.number - b.number);
-      for (const extra of containers.slice(after)) await house.runtime.remove(extra.id, signal);
-      if (containers.length < after)
-        await house.runtime.up({
-          project: desired.project,
-          projectDir: desired.projectDir,
-          model: withCount(await judged.resolved.model(signal), service, after),
-          services: [service],
-          forceRecreate: false,
-          signal,
-        });
-      done.push({ service, before: containers.length, after });
-    }
+    await takeUpHooks(bench, [judged.name], { signal });
+    const options = { signal, attempt: house.clock.nowMs() };
+    await withHooks(bench, { ...judged, runs: 'this' }, 'scale', options, scaleAll);
     house.store.appendEvent({
       atMs: house.clock.nowMs(),
       stack: judged.name,
@@ -64,6 +51,26 @@ export async function scaleStack(
       revision: judged.at.revision.commit,
     });
     return done;
+
+    async function scaleAll(): Promise<void> {
+      for (const [service, after] of wanted) {
+        signal.throwIfAborted();
+        const containers = projectContainers(index, desired.project)
+          .filter((one) => one.service === service && !one.oneOff)
+          .sort((a, b) => a.number - b.number);
+        for (const extra of containers.slice(after)) await house.runtime.remove(extra.id, signal);
+        if (containers.length < after)
+          await house.runtime.up({
+            project: desired.project,
+            projectDir: desired.projectDir,
+            model: withCount(await judged.resolved.model(signal), service, after),
+            services: [service],
+            forceRecreate: false,
+            signal,
+          });
+        done.push({ service, before: containers.length, after });
+      }
+    }
   } finally {
     leases.release();
   }

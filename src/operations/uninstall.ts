@@ -3,11 +3,12 @@
 import { projectContainers } from '../core/diff/diff.ts';
 import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
-import type { RunRecord } from '../core/status/event.ts';
+import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
-import type { Look } from './look.ts';
 import { treeDirOf } from './resolve.ts';
+import { deployedSubject, takeUpHooks, withHooks } from './steps/run-hook.ts';
+import type { Workbench } from './workbench.ts';
 
 export interface Orphan {
   readonly volume: string;
@@ -17,18 +18,19 @@ export interface Orphan {
 
 /** Throws a Fault; a second call after a crash finishes what is left. */
 export async function uninstall(
-  house: House,
-  look: Look,
+  bench: Workbench,
   applied: Applied,
   trigger: string,
   signal: AbortSignal,
 ): Promise<RunRecord> {
+  const { house, look } = bench;
   const { runtime, store, clock, files, settings } = house;
   const leases = holdLeases(house, [applied.stack]);
   const index = await look.fresh('known').catch((error) => {
     leases.release();
     throw error;
   });
+  const hooks: HookRecord[] = [];
   const record: RunRecord = {
     id: clock.id(),
     stack: applied.stack,
@@ -44,7 +46,37 @@ export async function uninstall(
   };
   try {
     store.putRun(record);
-    for (const volume of index.observed.volumes)
+    await takeUpHooks(bench, [applied.stack], { signal });
+    const remove = () => takeAway(index);
+    if (applied.hooks) {
+      const subject = await deployedSubject(bench, applied, signal);
+      // A try that goes on after a crash does not run again what is done.
+      const key = `uninstalling/${applied.stack}`;
+      const done = new Set((store.value(key) as readonly string[] | undefined) ?? []);
+      const completed = {
+        has: (phase: string) => done.has(phase),
+        add: (phase: string) => store.putValue(key, [...done.add(phase)]),
+      };
+      const ended = (hook: HookRecord) => void hooks.push(hook);
+      const options = { signal, attempt: record.startedAtMs, ended, completed };
+      await withHooks(bench, subject, 'uninstall', options, remove);
+      store.deleteValue(key);
+    } else await remove();
+    const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded' };
+    store.forget(applied.stack);
+    store.putRun(done);
+    return done;
+  } catch (error) {
+    const fault = asFault(error, 'ENGINE_REFUSED');
+    const message = house.redact(fault.message);
+    store.putRun({ ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'failed', message });
+    throw fault;
+  } finally {
+    leases.release();
+  }
+
+  async function takeAway({ observed }: typeof index): Promise<void> {
+    for (const volume of observed.volumes)
       if (volume.project === applied.project)
         store.putValue(`orphaned/${volume.name}`, {
           volume: volume.name,
@@ -59,16 +91,6 @@ export async function uninstall(
       read: () => Promise.reject(new Error('nothing is written by an uninstall')),
       signal,
     });
-    const done: RunRecord = { ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' };
-    store.forget(applied.stack);
-    store.putRun(done);
-    return done;
-  } catch (error) {
-    const fault = asFault(error, 'ENGINE_REFUSED');
-    store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'failed', message: house.redact(fault.message) });
-    throw fault;
-  } finally {
-    leases.release();
   }
 }
 

@@ -2,8 +2,10 @@
 // counts for it" means: usually the fleet's, but the applied one after a refused (rolled back) try.
 
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
+import type { Applied } from '../core/state/applied.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
+import { hooksDigestOf } from './hooks-of.ts';
 import type { House } from './house.ts';
 import { Look } from './look.ts';
 import { Resolver } from './resolve.ts';
@@ -57,9 +59,11 @@ export class Workbench {
 
 /** Is there anything to do for a stack, be it only to remember what it is? */
 export function needsWork(judged: Judged): boolean {
-  return (
-    judged.diff.changes.length > 0 ||
-    judged.attempt !== null ||
-    judged.applied?.desired.digest !== judged.resolved.desired.digest
-  );
+  return judged.diff.changes.length > 0 || judged.attempt !== null || !isRecorded(judged, judged.applied);
+}
+
+/** Is what is on record what is asked for, hooks included? */
+export function isRecorded(judged: Judged, applied: Applied | null): boolean {
+  if (applied?.desired.digest !== judged.resolved.desired.digest) return false;
+  return applied.hooks === undefined || applied.hooks === hooksDigestOf(judged.stack);
 }

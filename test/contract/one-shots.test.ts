@@ -162,6 +162,7 @@ describe.each([
       {
         desired,
         model: async () => model,
+        jobs: { desired, model: async () => model },
         open: async (values) =>
           Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.replace('CLOSED', 'opened')])),
       },

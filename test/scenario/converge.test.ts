@@ -194,5 +194,5 @@ describe('a crash of the controller', () => {
           sim.dispose();
         }
       }
-  });
+  }, 60_000);
 });

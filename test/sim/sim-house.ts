@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { SimulatedClock } from '../../src/adapters/clock/simulated-clock.ts';
 import { ProjectFolders } from '../../src/adapters/files/project-folder.ts';
 import { openStore } from '../../src/adapters/journal/store.ts';
+import { openSimOneShots } from '../../src/adapters/sim/one-shot.ts';
 import { openSimRuntime } from '../../src/adapters/sim/runtime.ts';
 import { SimWorld } from '../../src/adapters/sim/world.ts';
-import { type DeployOutcome, deploy } from '../../src/operations/deploy.ts';
+import { Fault } from '../../src/core/fault.ts';
+import { type DeployOptions, type DeployOutcome, deploy } from '../../src/operations/deploy.ts';
 import type { House } from '../../src/operations/house.ts';
 import type { Judged, Surveyed } from '../../src/operations/survey.ts';
 import { needsWork, Workbench } from '../../src/operations/workbench.ts';
@@ -34,6 +36,8 @@ export class SimHouse {
       clock: this.clock,
       files: new ProjectFolders(this.dir),
       runtime: openSimRuntime(this.world),
+      oneShots: openSimOneShots(this.world),
+      net: { http: () => Promise.reject(new Fault('HOOK_FAILED', 'no network here')), lookup: async () => [] },
       store: openStore({ directory: this.dir }),
       vault: null,
       source: this.source,
@@ -43,6 +47,7 @@ export class SimHouse {
         settleSamples: 2,
         pruneLimit: 0.3,
         concurrency: 4,
+        nodes: { local: { hostname: 'sim', ip: '10.0.0.1' } },
         bundled: {},
         owner: 'test',
         hasEnded: () => false,
@@ -67,16 +72,15 @@ export class SimHouse {
   }
 
   /** One apply of everything that can be judged, with simulated time running along. */
-  async apply(): Promise<DeployOutcome | null> {
+  async apply(more: Pick<DeployOptions, 'superseded'> = {}): Promise<DeployOutcome | null> {
     const judged = (await this.survey()).filter((one): one is Judged => one.kind === 'judged').filter(needsWork);
     const [first] = judged;
     if (!first) return null;
-    return this.run(
-      deploy({ ...this.bench, house: this.house, judged, layers: first.at.fleet.layers, trigger: 'test' }),
-    );
+    return this.run(deploy({ ...more, bench: this.bench, judged, layers: first.at.fleet.layers, trigger: 'test' }));
   }
 
-  /** Lets simulated time pass until `work` ends. */
+  /** Lets simulated time pass until `work` ends: it stands still while a real file is read or a key is made, so that no
+   * deadline passes meanwhile. */
   async run<T>(work: Promise<T>): Promise<T> {
     let ended = false;
     const end = (): void => {
@@ -85,7 +89,8 @@ export class SimHouse {
     work.then(end, end);
     while (!ended) {
       await new Promise((resolve) => setImmediate(resolve));
-      if (!ended) await this.clock.advance(50);
+      if (!ended && !process.getActiveResourcesInfo().some((name) => /^FSReq|Job|Request$/.test(name)))
+        await this.clock.advance(50);
     }
     return work;
   }

@@ -64,7 +64,8 @@ export class SimulatedClock implements Clock {
   /** Seed and count: of its own sequence, so that drawing ids does not shift chance. */
   id(): string {
     this.#ids += 1;
-    return this.#seed.toString(16).padStart(8, '0') + this.#ids.toString(16).padStart(24, '0');
+    // Its beginning differs too: ids are shortened for people.
+    return this.#ids.toString(16).padStart(8, '0') + this.#seed.toString(16).padStart(24, '0');
   }
 
   /** When the next sleeper wakes; null when nobody sleeps. */

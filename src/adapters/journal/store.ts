@@ -22,6 +22,8 @@ export interface StoreLimits {
 const LIMITS: StoreLimits = { events: 10_000, runsPerStack: 200, journalsPerStack: 5, strayEntries: 10_000 };
 
 /** Between two looks for old events and stray journal entries. */
+/** Named values of one stack: `<about>/<stack>/…`. */
+const ABOUT_STACK = ['hook-run', 'hook-once', 'hook-log'];
 const WRITES_PER_SWEEP = 1_024;
 
 const DEFAULT_PAGE = 200;
@@ -103,6 +105,7 @@ export function openStore(input: StoreInput): Store {
   const selectValue = database.prepare('SELECT body FROM named_values WHERE key = ?');
   const selectValues = database.prepare('SELECT key, body FROM named_values WHERE key >= ? AND key < ? ORDER BY key');
   const upsertValue = database.prepare('INSERT OR REPLACE INTO named_values VALUES (?, ?)');
+  const deleteValuesFrom = database.prepare('DELETE FROM named_values WHERE key >= ? AND key < ?');
   const deleteValue = database.prepare('DELETE FROM named_values WHERE key = ?');
 
   let writesUntilSweep = WRITES_PER_SWEEP;
@@ -190,6 +193,7 @@ export function openStore(input: StoreInput): Store {
     forget(stack) {
       database.write('disk', () => {
         for (const statement of deleteOf) statement.run(stack);
+        for (const about of ABOUT_STACK) deleteValuesFrom.run(`${about}/${stack}/`, `${about}/${stack}0`);
       });
       for (const table of forgettable) table.drop(stack);
     },

@@ -30,11 +30,12 @@ export interface Script {
 
 const forever: Script = { lines: [], end: null };
 
-/** `sh -c` with echo, sleep, exit, true and false; `sleep N`; anything else serves. */
+/** `sh -c` (and `sh -e -c`) with echo, sleep, exit, true and false; `sleep N`; anything else serves. */
 export function readScript(command: readonly string[]): Script {
   const [program = '', ...rest] = command;
   const name = program.split('/').at(-1) ?? '';
-  if (name === 'sh' && rest[0] === '-c') return readShell(rest[1] ?? '');
+  const told = rest.indexOf('-c');
+  if (name === 'sh' && told >= 0) return readShell(rest[told + 1] ?? '');
   if (name === 'sleep' || name === 'echo' || name === 'true' || name === 'false')
     return readShell([name, ...rest].join(' '));
   return forever;

@@ -78,10 +78,15 @@ export function formatPlan(io: Painter, view: PlanView): string {
     } else if (one.diff.changes.length === 0 && one.diff.warnings.length === 0) {
       same++;
       if (view.work.includes(one) && one.attempt)
-        lines.push(`${io.paint('bold', one.name)}: finish the last deploy (wait until it is stable)`, '');
+        lines.push(
+          `${io.paint('bold', one.name)}: finish the last deploy (wait until it is stable)`,
+          ...formatHooks(io, view, one.name),
+          '',
+        );
     } else
       lines.push(
         ...paintMarks(io, formatStackDiff(one.diff)),
+        ...formatHooks(io, view, one.name),
         ...(hold ? [`    ${io.paint('yellow', formatHold(hold))}; it is left as it is`] : []),
         '',
       );
@@ -104,6 +109,14 @@ export function formatPlan(io: Painter, view: PlanView): string {
   if (same > 0) lines.push(`${same} in sync`);
   lines.push(formatSummary(view));
   return lines.join('\n');
+}
+
+/** In the order in which they run, around the change. */
+function formatHooks(io: Painter, view: PlanView, stack: string): string[] {
+  return (view.hooks.get(stack) ?? []).flatMap(({ phase, when, actions }) => [
+    `    ${io.paint('cyan', `hook ${phase}`)} ${when} the change`,
+    ...actions.map((action, index) => `      ${index + 1}. ${oneLine(action)}`),
+  ]);
 }
 
 function formatSummary(view: PlanView): string {
@@ -166,6 +179,7 @@ export function planJson(view: PlanView): unknown {
         untouched,
         warnings,
         desired: one.resolved.desired.digest,
+        hooks: view.hooks.get(one.name) ?? [],
         ...(hold ? { held: hold } : {}),
       };
     }),

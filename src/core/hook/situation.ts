@@ -3,23 +3,25 @@
 import type { Situation } from '../diff/change.ts';
 import type { HookPhase } from './phase.ts';
 
+export type DeployOperation = 'install' | 'update' | 'scale' | 'rollback';
+
 export interface DeployFacts {
   /** What the diff says of the stack as a whole. */
   readonly situation: Situation;
-  /** Of a try at this very digest that has not ended well; empty when there is none. A phase without actions counts too: it is
-   * recorded before anything is changed, so a try of which nothing is recorded has changed nothing. */
+  /** An older revision is put in place of one that was refused, and is not in place yet. */
+  readonly isRollback: boolean;
+  /** What a try at this very digest that has not ended well began as; null: there is no such try. `heal` runs no hooks. */
+  readonly begun: DeployOperation | 'heal' | null;
+  /** Of that try. */
   readonly completedPhases: readonly HookPhase[];
 }
 
-export type DeployOperation = 'install' | 'update' | 'scale';
-const DEPLOY_OPERATIONS: readonly DeployOperation[] = ['install', 'update', 'scale'];
-
-/** What a deploy is to the hooks; null: nothing fires, as for healing and for doing nothing. Ordered, first that holds. */
-export function deployOperation({ situation, completedPhases }: DeployFacts): DeployOperation | null {
+/** What a deploy is to the hooks; `heal` for repairing and for doing nothing: nothing fires. Ordered, first that holds. */
+export function deployOperation({ situation, isRollback, begun }: DeployFacts): DeployOperation | 'heal' {
   // A try that has begun goes on as what it began as: half an install looks like an update, and a converged one like no change.
-  const begun = DEPLOY_OPERATIONS.find((operation) => completedPhases.includes(`pre_${operation}`));
   if (begun) return begun;
-  return situation === 'drift' || situation === 'same' ? null : situation;
+  if (isRollback) return 'rollback';
+  return situation === 'drift' || situation === 'same' ? 'heal' : situation;
 }
 
 export interface DuePhases {
@@ -27,15 +29,14 @@ export interface DuePhases {
   readonly after: readonly HookPhase[];
 }
 
-const NONE: DuePhases = { before: [], after: [] };
-
 export function deployPhases(facts: DeployFacts): DuePhases {
   const operation = deployOperation(facts);
-  if (!operation) return NONE;
+  if (operation === 'heal') return { before: [], after: [] };
   const due = (phases: readonly HookPhase[]) => phases.filter((phase) => !facts.completedPhases.includes(phase));
+  const deploys = operation === 'install' || operation === 'update';
   return {
     before: due([`pre_${operation}`]),
-    after: due(operation === 'scale' ? ['post_scale'] : [`post_${operation}`, 'post_deployed']),
+    after: due(deploys ? [`post_${operation}`, 'post_deployed'] : [`post_${operation}`]),
   };
 }
 

@@ -449,6 +449,7 @@ class Loader {
       vars,
       ...settings,
       hooks,
+      jobs: Object.fromEntries(entry.jobs),
       extensions: {},
       warnings: diagnostics.filter((one) => one.severity === 'warning'),
     };
@@ -501,8 +502,8 @@ class Loader {
     }
     const doc = checked?.value ?? null;
     if (checked && !doc) return this.#broken(name, isNameCertain, place, diagnostics, project.includes);
+    const jobNames = new Map<string, Job>();
     if (checked && doc) {
-      const jobNames = new Map<string, Job>();
       for (const [path, job] of jobFiles) {
         diagnostics.push(...job.diagnostics);
         if (job.value) jobNames.set(basename(path).slice(0, -'.job.yaml'.length), job.value);
@@ -560,6 +561,7 @@ class Loader {
       vars,
       ...settings,
       hooks: (doc?.hooks ?? {}) as LoadedStack['hooks'],
+      jobs: Object.fromEntries(jobNames),
       extensions: project.extensions,
       warnings: diagnostics.filter((one) => one.severity === 'warning'),
     };

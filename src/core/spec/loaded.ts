@@ -2,6 +2,7 @@
 import type { OnFileChange } from '../state/desired.ts';
 import type { Listing, TreeEntry } from '../state/listing.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
+import type { Job } from './job.ts';
 
 /** A document's text, or why there is none. */
 export type Text = string | { readonly refused: 'missing' | 'too-large' | 'not-utf8' | 'not-a-file' };
@@ -60,6 +61,8 @@ export interface LoadedStack {
   readonly windows: readonly { readonly allow: string; readonly durationMs: number; readonly timezone: string }[];
   /** Validated `hooks:` of the app and then of the stack, phase → actions. */
   readonly hooks: Readonly<Record<string, readonly unknown[]>>;
+  /** The checked `<name>.job.yaml` that hooks may name. */
+  readonly jobs: Readonly<Record<string, Job>>;
   readonly backup: unknown;
   /** `x-windlass` of the Compose services, by service; Compose itself drops it. */
   readonly extensions: Readonly<Record<string, { readonly onFileChange?: OnFileChange; readonly oneShot?: boolean }>>;

@@ -17,6 +17,8 @@ export interface Applied {
   readonly roles: Readonly<Record<string, Role>>;
   /** May its containers be removed when it leaves the fleet. */
   readonly prune: boolean;
+  /** Digest of its hooks; '' = none; absent in records of before. They are no part of what is desired, but of what an uninstall runs. */
+  readonly hooks?: string;
 }
 
 /** A try that has not ended well yet: which digest, which hook phases are done, since when. */
@@ -26,6 +28,8 @@ export interface Attempt {
   readonly revision: string;
   readonly count: number;
   readonly startedAtMs: number;
+  /** What the hooks take it for; absent in records of before. */
+  readonly operation?: 'install' | 'update' | 'scale' | 'rollback' | 'heal';
   readonly completedPhases: readonly string[];
   /** Set once converge succeeded: only settle and post hooks remain. */
   readonly converged: boolean;

@@ -26,4 +26,27 @@ export interface RunRecord {
   readonly outcome: 'running' | 'succeeded' | 'failed' | 'cancelled' | 'superseded' | 'interrupted';
   readonly message: string;
   readonly changes: readonly string[];
+  /** The hook phases that ran, in their order; absent = none. */
+  readonly hooks?: readonly HookRecord[];
+}
+
+/** How one hook phase of a run ended. The whole log of an action is shown by `windlass hooks log`. */
+export interface HookRecord {
+  readonly phase: string;
+  readonly outcome: string;
+  /** Why, for people; '' when there is nothing to say. Redacted. */
+  readonly message: string;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  /** How often a controller took it up again. */
+  readonly resumes: number;
+  readonly actions: readonly {
+    readonly name: string;
+    readonly result: string;
+    readonly message: string;
+    readonly tries: number;
+    readonly durationMs: number;
+    /** Its last lines, redacted. */
+    readonly tail: readonly string[];
+  }[];
 }

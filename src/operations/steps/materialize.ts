@@ -43,7 +43,7 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
     async execute(ctx, { payload }) {
       const judged = await judgedOf(run, ctx, payload.stack);
       // On record before the files are mended: the containers that saw the edit are still to be made anew, also after a crash.
-      const edits = await run.surveyor.edited(payload.stack, judged.resolved);
+      const edits = await run.bench.surveyor.edited(payload.stack, judged.resolved);
       if (edits.length > 0) store.putValue(editedKey(payload.stack), edits);
       const directory = treeDirOf(settings.stateDir, payload.stack);
       const before = store.written(payload.stack);

@@ -19,7 +19,7 @@ export function mintSecrets(run: DeployRun): Step<DeployTarget> {
     },
     async execute(ctx, { payload }) {
       const planned = await judgedOf(run, { cache: ctx.cache, fresh: false }, payload.stack);
-      const judged = await run.surveyor.mint(planned, ctx.signal);
+      const judged = await run.bench.surveyor.mint(planned, ctx.signal);
       setJudged(run, ctx, judged);
       // The attempt was begun with what was desired as far as it was known.
       const attempt = store.attempt(payload.stack);

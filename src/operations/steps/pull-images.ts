@@ -43,7 +43,7 @@ export function pullImages(run: DeployRun): Step<DeployTarget> {
   const { runtime } = run.house;
   const look = async (ctx: StepContext, stack: string): Promise<{ judged: Judged; needs: Needs }> => {
     const judged = await judgedOf(run, ctx, stack);
-    const index = ctx.fresh ? await run.look.fresh('known') : judged.index;
+    const index = ctx.fresh ? await run.bench.look.fresh('known') : judged.index;
     return { judged, needs: needsOf(judged, index, ctx.cache.get(pulledKey.at(stack)) ?? new Set()) };
   };
   return {

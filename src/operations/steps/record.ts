@@ -3,7 +3,9 @@ import { imageNamed } from '../../core/diff/index-observed.ts';
 import type { Applied } from '../../core/state/applied.ts';
 import type { Step } from '../../engine/step.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
+import { hooksDigestOf } from '../hooks-of.ts';
 import type { Judged } from '../survey.ts';
+import { isRecorded } from '../workbench.ts';
 import { settledKey } from './settle.ts';
 
 export function appliedOf(run: DeployRun, judged: Judged, roles: Applied['roles']): Applied {
@@ -20,6 +22,7 @@ export function appliedOf(run: DeployRun, judged: Judged, roles: Applied['roles'
     ),
     roles,
     prune: judged.stack.prune,
+    hooks: hooksDigestOf(judged.stack),
   };
 }
 
@@ -33,7 +36,7 @@ export function record(run: DeployRun): Step<DeployTarget> {
     async check(ctx, { payload }) {
       const judged = await judgedOf(run, { cache: ctx.cache, fresh: false }, payload.stack);
       const applied = store.applied(payload.stack);
-      return applied?.desired.digest === judged.resolved.desired.digest && store.attempt(payload.stack) === null;
+      return isRecorded(judged, applied) && store.attempt(payload.stack) === null;
     },
     async execute(ctx, { payload }) {
       const judged = await judgedOf(run, { cache: ctx.cache, fresh: false }, payload.stack);

@@ -6,6 +6,7 @@ import { materialize } from './materialize.ts';
 import { mintSecrets } from './mint-secrets.ts';
 import { pullImages } from './pull-images.ts';
 import { record } from './record.ts';
+import { finishHooks, runHooks } from './run-hook.ts';
 import { settle } from './settle.ts';
 
 const DEFAULT_TIMEOUT_MS = 10 * 60_000;
@@ -14,11 +15,14 @@ export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
   const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const longest = Math.max(DEFAULT_TIMEOUT_MS, ...[...run.judged.keys()].map(timeoutOf));
   return [
+    finishHooks(run),
     mintSecrets(run),
     materialize(run),
     pullImages(run),
+    runHooks(run, 'before'),
     converge(run, longest),
     settle(run, timeoutOf),
+    runHooks(run, 'after'),
     record(run),
   ];
 }

@@ -5,7 +5,7 @@ import { Fault } from '../../core/fault.ts';
 import { type Health, healthOf, type Problem } from '../../core/status/health.ts';
 import { planKey } from '../../engine/cache.ts';
 import type { Step } from '../../engine/step.ts';
-import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
+import { type DeployRun, type DeployTarget, judgedOf, supersededFault } from '../deploy-run.ts';
 import { lastLines } from '../last-lines.ts';
 
 export const settledKey = planKey<Health>('settled');
@@ -25,6 +25,8 @@ export function settle(run: DeployRun, timeoutOf: (stack: string) => number): St
       return { satisfied: known || (inSync && judged.health.state === 'healthy') };
     },
     async execute(ctx, { payload }) {
+      const superseded = run.superseded?.get(payload.stack);
+      const either = superseded ? AbortSignal.any([ctx.signal, superseded]) : ctx.signal;
       const begun = clock.nowMs();
       const deadline = begun + timeoutOf(payload.stack);
       const first = new Map<string, number>();
@@ -33,6 +35,8 @@ export function settle(run: DeployRun, timeoutOf: (stack: string) => number): St
       const pause = Math.max(50, Math.floor(settings.settleMs / settings.settleSamples));
       for (;;) {
         ctx.signal.throwIfAborted();
+        // Nobody needs to know whether a revision is stable that is to be replaced.
+        if (superseded?.aborted) throw supersededFault();
         const judged = await judgedOf(run, { cache: ctx.cache, fresh: true }, payload.stack);
         const { desired } = judged.resolved;
         const containers = projectContainers(judged.index, desired.project);
@@ -57,7 +61,9 @@ export function settle(run: DeployRun, timeoutOf: (stack: string) => number): St
           samples = 0;
         }
         if (now >= deadline) throw await faultOf(run, health.problems);
-        await clock.sleep(Math.min(pause, Math.max(10, deadline - now)), ctx.signal);
+        await clock.sleep(Math.min(pause, Math.max(10, deadline - now)), either).catch(() => {
+          ctx.signal.throwIfAborted();
+        });
       }
     },
     verify: () => {},

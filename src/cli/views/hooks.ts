@@ -1,0 +1,80 @@
+// View of hooks: the sequence of each phase as it would run, closed secrets as their refs.
+import { describe, flattened, type HookAction } from '../../core/hook/action.ts';
+import type { HookPhase } from '../../core/hook/phase.ts';
+import { replaceTokens } from '../../core/render/token.ts';
+import type { Painter } from '../io.ts';
+import { formatTable } from './table.ts';
+
+export interface Sequence {
+  readonly phase: HookPhase;
+  readonly actions: readonly HookAction[];
+}
+
+/** Plain data with every closed secret written as its ref. */
+export function told<T>(value: T): T {
+  if (typeof value === 'string') return replaceTokens(value, (ref) => ref) as T;
+  if (Array.isArray(value)) return value.map(told) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, told(one)])) as T;
+}
+
+export function formatSequences(io: Painter & { readonly width: number }, sequences: readonly Sequence[]): string {
+  return sequences
+    .map(({ phase, actions }) => {
+      const rows = flattened(told(actions)).map((action) => [
+        action.id,
+        whatOf(action),
+        durationText(action.timeoutMs),
+        oddities(action).join(', '),
+      ]);
+      return `${io.paint('bold', phase)}\n${formatTable(['#', 'ACTION', 'TIMEOUT', ''], rows, io.width)}`;
+    })
+    .join('\n\n');
+}
+
+/** Its given name first when it has one of its own. */
+function whatOf(action: HookAction): string {
+  const does = describe(action);
+  return action.name === does ? does : `${action.name}: ${does}`;
+}
+
+/** Where it differs from what an action is by default. */
+function oddities(action: HookAction): readonly string[] {
+  return [
+    ...(action.kind === 'job' ? [whereOf(action.job)] : []),
+    ...(action.weight === 0 ? [] : [`weight ${action.weight}`]),
+    ...(action.retries === 0 ? [] : [action.retries === 1 ? '1 retry' : `${action.retries} retries`]),
+    ...(action.onFailure === 'continue' ? ['goes on after a failure'] : []),
+    ...(action.once === null ? [] : ['once for each desired state']),
+  ];
+}
+
+function whereOf(job: Extract<HookAction, { kind: 'job' }>['job']): string {
+  switch (job.context) {
+    case 'http':
+      return `${job.call.method} ${job.call.url}`;
+    case 'exec':
+      return `in ${job.service}`;
+    case 'container':
+      return job.service === null ? `container of ${job.image}` : `container like ${job.service}`;
+  }
+}
+
+const UNITS = [
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+  ['ms', 1],
+] as const;
+
+/** `1h30m`, as durations are written in documents. */
+function durationText(ms: number): string {
+  let rest = ms;
+  let text = '';
+  for (const [unit, size] of UNITS) {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    if (count > 0) text += `${count}${unit}`;
+  }
+  return text === '' ? '0s' : text;
+}

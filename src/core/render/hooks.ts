@@ -1,0 +1,100 @@
+// Hooks of a stack, rendered: one phase's declared actions and jobs → the sequence that runs, secrets closed, runtime refs left as they are.
+// Texts of an app are templates where a value is expected (environment, image, http); scripts and commands are taken as they are written.
+import type { HookAction } from '../hook/action.ts';
+import { type JobSpec, jobOf } from '../hook/job.ts';
+import { type ActionLists, planActions } from '../hook/plan-actions.ts';
+import type { Diagnostic } from '../spec/diagnostic.ts';
+import type { HookPhase } from '../spec/hooks.ts';
+import type { Job } from '../spec/job.ts';
+import type { LoadedStack } from '../spec/loaded.ts';
+import { type Closing, type ContextMistake, closeText, contextOf, type Fleet, type SecretRef } from './context.ts';
+import { renderTemplate } from './template.ts';
+
+export interface RenderedHooks {
+  /** Empty when there are errors. */
+  readonly actions: readonly HookAction[];
+  /** The refs whose tokens stand in the actions. */
+  readonly secrets: readonly SecretRef[];
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+type Loose = Readonly<Record<string, unknown>>;
+type Fill = (text: string, name: string) => string;
+
+const isMap = (value: unknown): value is Loose => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+export const hasHooks = (stack: LoadedStack, phase: HookPhase): boolean => (stack.hooks[phase] ?? []).length > 0;
+
+export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase): RenderedHooks {
+  if (!hasHooks(stack, phase)) return { actions: [], secrets: [], diagnostics: [] };
+  const closing: Closing = { secrets: new Map(), forCompose: false };
+  const diagnostics: Diagnostic[] = [];
+  const wrong = (code: string, summary: string, detail: string): void => {
+    diagnostics.push({ severity: 'error', code, summary, detail, place: stack.place, stack: stack.name });
+  };
+  let context: Loose | null = null;
+  if (stack.layout.kind === 'app') {
+    const mistakes: ContextMistake[] = [];
+    context = contextOf(stack, fleet, closing, mistakes);
+    for (const one of mistakes) wrong('PROVIDER_INVALID', one.summary, one.detail);
+  }
+  const fillOf =
+    (where: string): Fill =>
+    (text, name) => {
+      let value = text;
+      if (context !== null && /\{[{%]/.test(text)) {
+        const rendered = renderTemplate(text, context);
+        if ('wrong' in rendered) wrong('TEMPLATE_FAILED', `${where}: ${rendered.wrong}`, `in: ${text.slice(0, 200)}`);
+        else value = rendered.text;
+      }
+      return closeText(value, name, stack, stack, closing) ?? value;
+    };
+  const jobs = new Map<string, JobSpec>();
+  for (const [name, job] of Object.entries(stack.jobs))
+    jobs.set(name, jobOf(name, filledJob(job, fillOf(`job ${name}`))));
+  const declared = (stack.hooks[phase] ?? []).map((action, index) =>
+    filledAction(action, fillOf(`${phase}, action ${index + 1}`)),
+  );
+  if (diagnostics.length > 0) return { actions: [], secrets: [], diagnostics };
+  const actions = planActions({ phase, lists: [declared as ActionLists['lists'][number]], jobs });
+  return { actions, secrets: [...closing.secrets.values()], diagnostics };
+}
+
+function filledJob(job: Job, fill: Fill): Job {
+  return {
+    ...job,
+    ...(job.environment ? { environment: filledMap(job.environment, fill) as NonNullable<Job['environment']> } : {}),
+    ...(job.image === undefined ? {} : { image: fill(job.image, 'image') }),
+    ...(job.http ? { http: filledCall(job.http, fill) as NonNullable<Job['http']> } : {}),
+  };
+}
+
+function filledAction(action: unknown, fill: Fill): unknown {
+  if (!isMap(action)) return action;
+  const list = (value: unknown): unknown =>
+    Array.isArray(value) ? value.map((one) => filledAction(one, fill)) : value;
+  const { exec, http } = action;
+  return {
+    ...action,
+    ...(isMap(exec) && isMap(exec['environment'])
+      ? { exec: { ...exec, environment: filledMap(exec['environment'], fill) } }
+      : {}),
+    ...(isMap(http) ? { http: filledCall(http, fill) } : {}),
+    ...Object.fromEntries(['then', 'else'].filter((key) => key in action).map((key) => [key, list(action[key])])),
+  };
+}
+
+function filledCall(call: Loose, fill: Fill): Loose {
+  return {
+    ...call,
+    ...(typeof call['url'] === 'string' ? { url: fill(call['url'], 'url') } : {}),
+    ...(typeof call['body'] === 'string' ? { body: fill(call['body'], 'body') } : {}),
+    ...(isMap(call['headers']) ? { headers: filledMap(call['headers'], fill) } : {}),
+  };
+}
+
+function filledMap(map: Loose, fill: Fill): Loose {
+  return Object.fromEntries(
+    Object.entries(map).map(([name, value]) => [name, typeof value === 'string' ? fill(value, name) : value]),
+  );
+}

@@ -1,0 +1,71 @@
+// Hook by hand: a person runs one phase of a stack, for a test or after a repair. It changes nothing that a deploy remembers.
+import { asFault, Fault } from '../core/fault.ts';
+import type { HookPhase } from '../core/hook/phase.ts';
+import type { HookRecord, RunRecord } from '../core/status/event.ts';
+import type { FleetAt } from './fleet-at.ts';
+import { holdLeases } from './leases.ts';
+import { deployedSubject, forget, type PhaseOptions, recordOf, runPhase, takeUpHooks } from './steps/run-hook.ts';
+import type { Workbench } from './workbench.ts';
+
+/** As the stack is deployed; one that is not deployed yet, as `at` declares it. Null when the phase has no actions. */
+export async function runByHand(
+  bench: Workbench,
+  at: FleetAt,
+  name: string,
+  phase: HookPhase,
+  options: PhaseOptions,
+): Promise<HookRecord | null> {
+  const { house } = bench;
+  const { store, clock } = house;
+  const applied = store.applied(name);
+  const declared = at.fleet.stacks.get(name);
+  if (!applied && !declared) throw new Fault('NOT_FOUND', `there is no readable stack ${name} in the fleet`);
+  const leases = holdLeases(house, [name]);
+  try {
+    await takeUpHooks(bench, [name], options);
+    const subject = applied
+      ? await deployedSubject(bench, applied, options.signal)
+      : {
+          stack: declared!,
+          at,
+          resolved: await bench.resolver.resolve(declared!, at, options.signal, { mint: true }),
+          runs: 'this' as const,
+        };
+    const begun: RunRecord = {
+      id: clock.id(),
+      stack: name,
+      operation: phase === 'test' ? 'test' : 'hook',
+      trigger: 'cli',
+      revision: subject.at.revision.commit,
+      digest: subject.resolved.desired.digest,
+      startedAtMs: clock.nowMs(),
+      endedAtMs: 0,
+      outcome: 'running',
+      message: '',
+      changes: [],
+    };
+    store.putRun(begun);
+    const end = (outcome: RunRecord['outcome'], message: string, hooks: readonly HookRecord[]): void =>
+      store.putRun({ ...begun, endedAtMs: clock.nowMs(), outcome, message: house.redact(message), hooks });
+    try {
+      const which = { operation: 'by-hand', phase, attempt: begun.startedAtMs };
+      const result = await runPhase(bench, { ...subject, runs: 'this' }, which, options);
+      if (!result) {
+        end('succeeded', 'the phase has no actions', []);
+        return null;
+      }
+      const record = recordOf(result.state);
+      const outcome = result.fault ? (result.fault.code === 'CANCELLED' ? 'cancelled' : 'failed') : 'succeeded';
+      end(outcome, result.fault?.message ?? '', [record]);
+      forget(bench, result);
+      if (result.fault) throw result.fault;
+      return record;
+    } catch (error) {
+      if (store.runs({ stack: name, limit: 1 })[0]?.outcome === 'running')
+        end('failed', asFault(error, 'HOOK_FAILED').message, []);
+      throw error;
+    }
+  } finally {
+    leases.release();
+  }
+}

@@ -1,0 +1,376 @@
+// Run hook: the only door from operations to hook sequences. As a step it runs the phases that are due before and after a converge; for
+// other operations one phase; and it takes up, before anything else touches a stack, what a dead controller left.
+
+import { Fault } from '../../core/fault.ts';
+import type { HookPhase } from '../../core/hook/phase.ts';
+import type { HookRun, HookState } from '../../core/hook/run-state.ts';
+import { runKey } from '../../core/hook/run-state.ts';
+import { type OtherOperation, operationPhases } from '../../core/hook/situation.ts';
+import type { SecretRef } from '../../core/render/context.ts';
+import { findTokens, replaceTokens } from '../../core/render/token.ts';
+import type { LoadedStack } from '../../core/spec/loaded.ts';
+import type { Applied } from '../../core/state/applied.ts';
+import type { Desired, Model } from '../../core/state/desired.ts';
+import type { HookRecord } from '../../core/status/event.ts';
+import type { Step } from '../../engine/step.ts';
+import { storeJournal } from '../../hooks/journal.ts';
+import { hookPortsOn, sweepJobs } from '../../hooks/on-runtime.ts';
+import { type HookDeps, type HookResult, resumeHooks, startHook } from '../../hooks/run.ts';
+import { cluster } from '../../refs/cluster.ts';
+import { dns } from '../../refs/dns.ts';
+import { hook } from '../../refs/hook.ts';
+import { node } from '../../refs/node.ts';
+import { createRefs } from '../../refs/registry.ts';
+import { stack as stackRefs } from '../../refs/stack.ts';
+import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deploy-run.ts';
+import type { FleetAt } from '../fleet-at.ts';
+import { actionsOf, dueOf, told } from '../hooks-of.ts';
+import type { Resolved } from '../resolve.ts';
+import { openSecrets } from '../secrets.ts';
+import type { Workbench } from '../workbench.ts';
+
+/** What a phase runs for: the stack at a commit. */
+export interface HookSubject {
+  readonly stack: LoadedStack;
+  readonly at: FleetAt;
+  readonly resolved: Resolved;
+  /** Before a change, what is deployed runs; afterwards, what was deployed. */
+  readonly runs: 'deployed' | 'this';
+}
+
+export interface PhaseOptions {
+  readonly signal: AbortSignal;
+  /** Aborted when a newer revision takes the place of this one: a pre phase then ends after its current action. */
+  readonly superseded?: AbortSignal;
+  readonly note?: (line: string) => void;
+}
+
+/** As a step: `before` stands before converge, `after` behind settle. A phase that is done is on record before the next one begins. */
+export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployTarget> {
+  const { store } = run.house;
+  const dueNow = async (ctx: Parameters<typeof judgedOf>[1], name: string) => {
+    // What was observed does not matter here; what is on record does.
+    const judged = await judgedOf(run, { cache: ctx.cache, fresh: false }, name);
+    return { judged, phases: dueOf(judged, store.attempt(name))[when] };
+  };
+  return {
+    name: when === 'before' ? 'pre-hooks' : 'post-hooks',
+    title: when === 'before' ? 'run the hooks before the change' : 'run the hooks after the change',
+    touches: 'runtime',
+    applicable: () => true,
+    async check(ctx, { payload }) {
+      const { judged, phases } = await dueNow(ctx, payload.stack);
+      const lines = phases.flatMap((phase) =>
+        actionsOf(judged.stack, judged.at, phase).actions.map((action) => `${phase}: ${told(action)}`),
+      );
+      return { satisfied: lines.length === 0, ...(lines.length > 0 ? { note: lines.join('\n') } : {}) };
+    },
+    async execute(ctx, { payload }) {
+      const name = payload.stack;
+      const { judged, phases } = await dueNow(ctx, name);
+      for (const phase of phases) {
+        ctx.signal.throwIfAborted();
+        const attempt = store.attempt(name);
+        if (!attempt) throw new Error(`no attempt of ${name} is on record`);
+        const result = await runPhase(
+          run.bench,
+          { ...judged, runs: when === 'before' ? 'deployed' : 'this' },
+          { operation: attempt.operation ?? 'deploy', phase, attempt: attempt.count },
+          { signal: ctx.signal, ...supersededOf(run, name), note: ctx.note },
+        );
+        if (result) run.hookEnded(name, recordOf(result.state));
+        if (result?.fault) {
+          forget(run.bench, result);
+          throw result.fault;
+        }
+        store.putAttempt({ ...attempt, completedPhases: [...attempt.completedPhases, phase] });
+        if (result) forget(run.bench, result);
+      }
+    },
+  };
+}
+
+/** As a step: whatever a dead controller left of the stack's hooks is brought to its end before anything else touches the stack. */
+export function finishHooks(run: DeployRun): Step<DeployTarget> {
+  const left = (name: string) =>
+    storeJournal(run.house.store)
+      .all()
+      .filter((state) => state.run.stack === name);
+  return {
+    name: 'finish-hooks',
+    title: 'finish the hooks of an interrupted run',
+    touches: 'runtime',
+    applicable: (_ctx, { payload }) => left(payload.stack).length > 0,
+    check(_ctx, { payload }) {
+      const states = left(payload.stack);
+      const note = states.map((state) => `${state.run.phase} was interrupted`).join('\n');
+      return { satisfied: states.length === 0, ...(note === '' ? {} : { note }) };
+    },
+    async execute(ctx, { payload }) {
+      await takeUpHooks(run.bench, [payload.stack], {
+        signal: ctx.signal,
+        note: ctx.note,
+        ended: (stack, hook) => run.hookEnded(stack, hook),
+      });
+      // What was scaled is back: it is judged anew.
+      setJudged(run, ctx, await judgedOf(run, { cache: ctx.cache, fresh: true }, payload.stack));
+    },
+  };
+}
+
+function supersededOf(run: DeployRun, name: string): { superseded?: AbortSignal } {
+  const superseded = run.superseded?.get(name);
+  return superseded ? { superseded } : {};
+}
+
+/** Null when the phase has no actions. The caller forgets the run once its outcome is on its own records. */
+export async function runPhase(
+  bench: Workbench,
+  subject: HookSubject,
+  which: Pick<HookRun, 'operation' | 'phase' | 'attempt'>,
+  options: PhaseOptions,
+): Promise<HookResult | null> {
+  const { stack, at, resolved } = subject;
+  const { actions, secrets } = actionsOf(stack, at, which.phase);
+  if (actions.length === 0) return null;
+  const handle = startHook(depsOf(bench, subject, secrets, options.note), {
+    run: { stack: stack.name, project: resolved.desired.project, digest: resolved.desired.digest, ...which },
+    revision: at.revision.commit,
+    actions,
+    signal: options.signal,
+  });
+  const supersede = (): void => void handle.supersede();
+  options.superseded?.addEventListener('abort', supersede, { once: true });
+  if (options.superseded?.aborted) supersede();
+  try {
+    return await handle.result;
+  } finally {
+    options.superseded?.removeEventListener('abort', supersede);
+  }
+}
+
+/** Runs the phases of an operation around its work. Throws the Fault of a phase that did not end well; then the rest is not done. */
+export async function withHooks<T>(
+  bench: Workbench,
+  subject: HookSubject,
+  operation: OtherOperation,
+  options: PhaseOptions & {
+    readonly attempt: number;
+    readonly ended?: (hook: HookRecord) => void;
+    /** Phases that an earlier try of the same operation has behind it. */
+    readonly completed?: { has(phase: string): boolean; add(phase: string): void };
+  },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { before, after } = operationPhases(operation);
+  const run = async (phases: readonly HookPhase[], runs: HookSubject['runs']): Promise<void> => {
+    for (const phase of phases) {
+      if (options.completed?.has(phase)) continue;
+      const which = { operation, phase, attempt: options.attempt };
+      const result = await runPhase(bench, { ...subject, runs }, which, options);
+      if (!result) continue;
+      options.ended?.(recordOf(result.state));
+      if (!result.fault) options.completed?.add(phase);
+      forget(bench, result);
+      if (result.fault) throw result.fault;
+    }
+  };
+  await run(before, 'deployed');
+  const done = await work();
+  await run(after, subject.runs);
+  return done;
+}
+
+/** Of a run whose services are not back the record stays: it is what brings them back. */
+export function forget(bench: Workbench, { outcome, state }: HookResult): void {
+  if (outcome !== 'restoreFailed') storeJournal(bench.house.store).clear(runKey(state.run));
+}
+
+/** Stacks of which a hook is on record that did not end, or did not bring everything back. */
+export const stacksWithHooksLeft = ({ house }: Workbench): readonly string[] => [
+  ...new Set(
+    storeJournal(house.store)
+      .all()
+      .map((state) => state.run.stack),
+  ),
+];
+
+/** Takes up what dead controllers left of these stacks (default: of all), restores, and ends it. With the leases held, before anything
+ * else touches them. Throws the RESTORE_FAILED of the first whose services are not back: nothing may touch that stack then. */
+export async function takeUpHooks(
+  bench: Workbench,
+  stacks: readonly string[] | null,
+  options: PhaseOptions & { readonly ended?: (stack: string, hook: HookRecord) => void },
+): Promise<readonly HookResult[]> {
+  const { house } = bench;
+  const journal = storeJournal(house.store);
+  const left = journal.all().filter((state) => stacks === null || stacks.includes(state.run.stack));
+  if (left.length === 0) return [];
+  const results = await resumeHooks(
+    { ...journal, all: () => left },
+    async (state) => {
+      const at = await bench.reader.read(state.revision);
+      const stack = at.fleet.stacks.get(state.run.stack);
+      if (!stack)
+        throw new Fault(
+          'NOT_FOUND',
+          `commit ${state.revision.slice(0, 12)} holds no readable stack ${state.run.stack}`,
+        );
+      const resolved = await bench.resolver.resolve(stack, at, options.signal);
+      const runs = state.run.phase.startsWith('pre_') ? 'deployed' : 'this';
+      const { secrets } = actionsOf(stack, at, state.run.phase);
+      return depsOf(bench, { stack, at, resolved, runs }, secrets, options.note);
+    },
+    { signal: options.signal },
+  );
+  for (const result of results) {
+    settleLeft(bench, result);
+    if (options.ended) options.ended(result.state.run.stack, recordOf(result.state));
+    else addToNewestRun(bench, result.state);
+    forget(bench, result);
+  }
+  const lost = results.find((one) => one.outcome === 'restoreFailed');
+  if (lost?.fault) throw lost.fault;
+  return results;
+}
+
+/** A phase that came to its good end is done; one that did not is the attempt's last fault. */
+function settleLeft(bench: Workbench, result: HookResult): void {
+  const { store, clock } = bench.house;
+  const { run, revision } = result.state;
+  const attempt = store.attempt(run.stack);
+  if (attempt?.digest === run.digest)
+    store.putAttempt(
+      result.fault
+        ? { ...attempt, lastFault: { code: result.fault.code, message: result.fault.message } }
+        : { ...attempt, completedPhases: [...new Set([...attempt.completedPhases, run.phase])] },
+    );
+  store.appendEvent({
+    atMs: clock.nowMs(),
+    stack: run.stack,
+    level: result.outcome === 'restoreFailed' ? 'error' : result.fault ? 'warning' : 'info',
+    reason: 'HookResumed',
+    message: `${run.phase}: taken up again, ${result.outcome}${result.fault ? `: ${result.fault.message}` : ''}`,
+    revision,
+  });
+}
+
+function addToNewestRun({ house: { store } }: Workbench, state: HookState): void {
+  const [newest] = store.runs({ stack: state.run.stack, limit: 1 });
+  if (newest) store.putRun({ ...newest, hooks: [...(newest.hooks ?? []), recordOf(state)] });
+}
+
+export function recordOf(state: HookState): HookRecord {
+  return {
+    phase: state.run.phase,
+    outcome: state.ended?.outcome ?? 'running',
+    message: state.ended?.message ?? '',
+    startedAtMs: state.startedAtMs,
+    endedAtMs: state.ended?.atMs ?? 0,
+    resumes: state.resumes,
+    actions: state.records.map((one) => ({
+      name: replaceTokens(one.name, (ref) => ref),
+      result: one.result,
+      message: one.message,
+      tries: one.tries,
+      durationMs: one.endedAtMs - one.startedAtMs,
+      tail: one.tail,
+    })),
+  };
+}
+
+export const hookLog = (bench: Workbench, stack: string, phase: HookPhase, actionId: string): string | null =>
+  storeJournal(bench.house.store).log(stack, phase, actionId)?.text ?? null;
+
+/** Removes job containers whose time after their end is over. */
+export const sweepHookJobs = ({ house }: Workbench, signal: AbortSignal): Promise<readonly string[]> =>
+  sweepJobs(house.oneShots, house.clock.nowMs(), signal);
+
+function depsOf(
+  bench: Workbench,
+  subject: HookSubject,
+  secrets: readonly SecretRef[],
+  note: ((line: string) => void) | undefined,
+): HookDeps {
+  const { house, look } = bench;
+  const { clock, store, runtime, oneShots, net, settings, redact } = house;
+  const { stack, at, resolved } = subject;
+  const applied = store.applied(stack.name);
+  const running =
+    subject.runs === 'deployed' && applied ? deployedOf(bench, applied.revision, stack, applied.desired) : resolved;
+  return {
+    clock,
+    redact,
+    journal: storeJournal(store),
+    ports: hookPortsOn(
+      { runtime, oneShots, clock, http: (call, signal) => net.http(call, signal) },
+      {
+        desired: running.desired,
+        model: (signal) => running.model(signal),
+        jobs: { desired: resolved.desired, model: (signal) => resolved.model(signal) },
+        async open(values) {
+          const wanted = new Set(Object.values(values).flatMap((value) => findTokens(value)));
+          if (wanted.size === 0) return values;
+          const asked = secrets.filter(({ ref }) => wanted.has(ref));
+          const opened = (await openSecrets(house, at.listing, asked, { mint: true })).values;
+          const open = (ref: string): string => {
+            const value = opened.get(ref);
+            if (value === undefined) throw new Fault('VAULT_SECRET_MISSING', `the secret ${ref} cannot be opened`);
+            return value;
+          };
+          return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, replaceTokens(value, open)]));
+        },
+      },
+    ),
+    refs: createRefs({
+      hook,
+      node: node(() => settings.nodes[stack.node] ?? {}),
+      cluster: cluster(() => ({
+        'node-count': Math.max(1, Object.keys(settings.nodes).length),
+        'leader-ip': settings.nodes['local']?.ip ?? '',
+      })),
+      dns: dns((name, kind) => net.lookup(name, kind)),
+      stack: stackRefs({
+        knows: (name) => at.fleet.stacks.has(name) || store.applied(name) !== null,
+        revision: (name) => store.applied(name)?.revision ?? null,
+        async containerId(name, service) {
+          const project = store.applied(name)?.project ?? name;
+          const { containers } = (await look.fresh('known')).observed;
+          const running = containers.find(
+            (one) => one.project === project && one.service === service && one.state === 'running' && !one.oneOff,
+          );
+          return running?.id ?? null;
+        },
+      }),
+    }),
+    ...(note ? { note } : {}),
+  };
+}
+
+/** The stack as it was last deployed: for what is done to it when the fleet does not ask for it any more. */
+export async function deployedSubject(bench: Workbench, applied: Applied, signal: AbortSignal): Promise<HookSubject> {
+  const at = await bench.reader.read(applied.revision);
+  const stack = at.fleet.stacks.get(applied.stack);
+  if (!stack)
+    throw new Fault('NOT_FOUND', `commit ${applied.revision.slice(0, 12)} holds no readable stack ${applied.stack}`);
+  return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal), runs: 'deployed' };
+}
+
+/** What is deployed; its project is resolved again only if a container of it must be made. */
+function deployedOf(
+  bench: Workbench,
+  revision: string,
+  stack: LoadedStack,
+  desired: Desired,
+): { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> } {
+  return {
+    desired,
+    async model(signal) {
+      const at = await bench.reader.read(revision);
+      const before = at.fleet.stacks.get(stack.name);
+      if (!before)
+        throw new Fault('NOT_FOUND', `commit ${revision.slice(0, 12)} holds no readable stack ${stack.name}`);
+      return (await bench.resolver.resolve(before, at, signal)).model(signal);
+    },
+  };
+}

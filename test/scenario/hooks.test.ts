@@ -1,0 +1,216 @@
+// Hooks around operations on the simulated world: which phases run when, what a failure stops, what a crash leaves and a restart finishes.
+import { afterEach, describe, expect, it } from 'vitest';
+import { jobLabels } from '../../src/adapters/compose/one-shot-spec.ts';
+import type { RunRecord } from '../../src/core/status/event.ts';
+import { runByHand } from '../../src/operations/hook-by-hand.ts';
+import { manualRollback } from '../../src/operations/rollback.ts';
+import { uninstall } from '../../src/operations/uninstall.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const compose = (image = 'windlass-test/busybox:1') =>
+  `services:\n  web:\n    image: ${image}\n    scale: 2\n  side:\n    image: windlass-test/busybox:1\n`;
+const job = (script: string) => `apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: ${JSON.stringify(script)}\n`;
+const stack = (hooks: string, more = '') => `apiVersion: windlass/v1\nkind: Stack\n${more}hooks:\n${hooks}`;
+
+/** Every phase says its name. */
+const ALL = ['install', 'update', 'scale', 'uninstall', 'rollback'].flatMap((operation) => [
+  `pre_${operation}`,
+  `post_${operation}`,
+]);
+const SAYING = [...ALL, 'post_deployed', 'test'].map((phase) => `  ${phase}: [{ job: say }]\n`).join('');
+
+const houses: SimHouse[] = [];
+const open = (seed = 1): SimHouse => {
+  const sim = new SimHouse(seed);
+  houses.push(sim);
+  return sim;
+};
+afterEach(() => {
+  for (const house of houses.splice(0)) house.dispose();
+});
+
+const files = (hooks: string, script = 'echo hi', image?: string) => ({
+  'stacks/shop/compose.yaml': compose(image),
+  'stacks/shop/stack.yaml': stack(hooks),
+  'stacks/shop/say.job.yaml': job(script),
+});
+
+const newest = (sim: SimHouse): RunRecord => sim.house.store.runs({ stack: 'shop', limit: 1 })[0]!;
+const phases = (sim: SimHouse): string =>
+  (newest(sim).hooks ?? [])
+    .map((one) => `${one.phase}${one.outcome === 'succeeded' ? '' : ` ${one.outcome}`}`)
+    .join(' ');
+const counts = (sim: SimHouse): Record<string, number> => {
+  const found: Record<string, number> = {};
+  for (const one of sim.world.containersOf('shop'))
+    if (one.state === 'running' && !(jobLabels.owner in one.spec.labels))
+      found[one.spec.labels['com.docker.compose.service'] ?? ''] =
+        (found[one.spec.labels['com.docker.compose.service'] ?? ''] ?? 0) + 1;
+  return found;
+};
+const succeeded = async (sim: SimHouse): Promise<void> => {
+  const outcome = await sim.apply();
+  expect([...outcome!.failures.values()].map(String)).toEqual([]);
+};
+
+describe('the phases of an operation', () => {
+  it('install, update, scale, no-op, drift, rollback and uninstall each run theirs', async () => {
+    const sim = open();
+    sim.source.push(files(SAYING));
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_install post_install post_deployed');
+
+    expect(await sim.apply()).toBeNull();
+    const first = await sim.source.fetch();
+
+    sim.source.push(files(SAYING, 'echo hi', 'windlass-test/web:1'));
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_update post_update post_deployed');
+
+    sim.source.push({ 'stacks/shop/compose.yaml': compose('windlass-test/web:1').replace('scale: 2', 'scale: 3') });
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_scale post_scale');
+    expect(counts(sim)).toEqual({ web: 3, side: 1 });
+
+    sim.world.stop('shop-side-1');
+    await succeeded(sim);
+    expect(newest(sim).operation).toBe('heal');
+    expect(phases(sim)).toBe('');
+
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    await manualRollback(sim.bench, 'shop', at, first);
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_rollback post_rollback');
+    expect(counts(sim)).toEqual({ web: 2, side: 1 });
+    expect(await sim.apply()).toBeNull();
+
+    const record = await sim.run(
+      uninstall(sim.bench, sim.house.store.applied('shop')!, 'test', new AbortController().signal),
+    );
+    expect(record.hooks?.map((one) => one.phase)).toEqual(['pre_uninstall', 'post_uninstall']);
+  });
+
+  it('a change of hooks alone deploys nothing and runs nothing, and an uninstall runs the newest', async () => {
+    const sim = open();
+    sim.source.push(files('  post_install: [{ job: say }]\n'));
+    await succeeded(sim);
+    sim.world.clearCalls();
+    sim.source.push({ 'stacks/shop/stack.yaml': stack('  pre_uninstall: [{ job: say }]\n') });
+    await succeeded(sim);
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    expect(phases(sim)).toBe('');
+    expect(await sim.apply()).toBeNull();
+    const record = await sim.run(
+      uninstall(sim.bench, sim.house.store.applied('shop')!, 'test', new AbortController().signal),
+    );
+    expect(record.hooks?.map((one) => one.phase)).toEqual(['pre_uninstall']);
+  });
+
+  it('a failing pre phase stops the deploy before a container is touched, and is tried again', async () => {
+    const sim = open();
+    sim.source.push(files('  pre_update: [{ job: say }]\n'));
+    await succeeded(sim);
+    const before = sim.world.containersOf('shop').map((one) => one.id);
+    sim.source.push(files('  pre_update: [{ job: say }]\n', 'echo no; exit 3', 'windlass-test/web:1'));
+    const outcome = await sim.apply();
+    expect(outcome?.failures.get('shop')?.code).toBe('HOOK_FAILED');
+    expect(phases(sim)).toBe('pre_update failed');
+    expect(newest(sim).hooks?.[0]?.actions[0]).toMatchObject({ name: 'job say', result: 'failed', tail: ['no'] });
+    expect(
+      sim.world
+        .containersOf('shop')
+        .filter((one) => !(jobLabels.owner in one.spec.labels))
+        .map((one) => one.id),
+    ).toEqual(before);
+    sim.source.push(files('  pre_update: [{ job: say }]\n', 'echo yes', 'windlass-test/web:1'));
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_update');
+  });
+
+  it('a failing post phase fails the deploy; the retry runs only what is not done', async () => {
+    const sim = open();
+    const hooks = '  pre_install: [{ job: say }]\n  post_install: [{ exec: { service: web, command: ["false"] } }]\n';
+    sim.source.push(files(hooks));
+    const outcome = await sim.apply();
+    expect(outcome?.failures.get('shop')?.code).toBe('HOOK_FAILED');
+    expect(phases(sim)).toBe('pre_install post_install failed');
+    expect(sim.house.store.applied('shop')).toBeNull();
+    sim.source.push({ 'stacks/shop/stack.yaml': stack(hooks.replace('"false"', '"true"')) });
+    await succeeded(sim);
+    expect(phases(sim)).toBe('post_install');
+  });
+
+  it('a newer revision ends a pre phase after its current action, and everything is back', async () => {
+    const sim = open();
+    sim.source.push(files('  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n'));
+    await succeeded(sim);
+    sim.source.push(
+      files('  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n', 'sleep 20', 'windlass-test/web:1'),
+    );
+    const superseded = new AbortController();
+    const outcome = sim.apply({ superseded: new Map([['shop', superseded.signal]]) });
+    await sim.clock.sleep(10_000);
+    expect(counts(sim)).toEqual({ side: 1 });
+    superseded.abort();
+    expect((await outcome)?.failures.get('shop')?.data).toMatchObject({ outcome: 'superseded' });
+    expect(newest(sim)).toMatchObject({ outcome: 'superseded' });
+    expect(newest(sim).hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done']);
+    expect(counts(sim)).toEqual({ web: 2, side: 1 });
+  });
+
+  it('a person runs a phase; what a deploy remembers does not change', async () => {
+    const sim = open();
+    sim.source.push(files('  test: [{ job: say }]\n'));
+    await succeeded(sim);
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    const signal = new AbortController().signal;
+    const record = await sim.run(runByHand(sim.bench, at, 'shop', 'test', { signal }));
+    expect(record?.actions[0]?.tail).toEqual(['hi']);
+    expect(newest(sim)).toMatchObject({ operation: 'test', outcome: 'succeeded' });
+    expect(await sim.run(runByHand(sim.bench, at, 'shop', 'post_update', { signal }))).toBeNull();
+    expect(await sim.apply()).toBeNull();
+  });
+});
+
+describe('a crash of the controller in a deploy with hooks', () => {
+  const HOOKS =
+    '  pre_update: [{ scale: { web: 0 } }, { job: say }]\n' +
+    '  post_update: [{ scale: { side: 0 } }, { job: say, once: revision }, { scale: { side: "ref+hook://previous" } }]\n';
+
+  it('at any engine call: the next run finishes it, and every count is back', async () => {
+    const deploy = async (sim: SimHouse): Promise<void> => {
+      sim.source.push(files(HOOKS));
+      await sim.apply();
+      sim.source.push(files(HOOKS, 'echo hi; sleep 1', 'windlass-test/web:1'));
+    };
+    const probe = open();
+    await deploy(probe);
+    const before = probe.world.count();
+    await succeeded(probe);
+    const calls = probe.world.count() - before;
+    expect(calls).toBeGreaterThan(20);
+    for (let at = 1; at <= calls; at++)
+      for (const when of ['before', 'after'] as const) {
+        const sim = new SimHouse(at);
+        try {
+          await deploy(sim);
+          sim.world.crashAt(at, when);
+          await sim.apply().catch(() => {});
+          sim.crash();
+          await sim.clock.advance(60_000);
+          for (let tries = 0; tries < 4 && (await sim.apply()) !== null; tries++);
+          const where = `crash ${when} call ${at}`;
+          expect(await sim.apply(), where).toBeNull();
+          expect([where, counts(sim)]).toEqual([where, { web: 2, side: 1 }]);
+          expect([...sim.house.store.values('hook-run/').keys()], where).toEqual([]);
+          const done = sim.house.store
+            .runs({ stack: 'shop', limit: 10 })
+            .flatMap((run) => run.hooks ?? [])
+            .filter((one) => one.outcome === 'succeeded' && one.phase.endsWith('_update'));
+          expect([where, done.map((one) => one.phase).sort()]).toEqual([where, ['post_update', 'pre_update']]);
+        } finally {
+          sim.dispose();
+        }
+      }
+  }, 120_000);
+});
