@@ -138,7 +138,9 @@ export function openKv2(input: Kv2Input): Vault {
     const known = marks.get(path);
     if (known && known.untilMs > clock.nowMs()) return known.mark;
     const { status, body } = await call('GET', 'metadata', path);
-    const newest = Number(body?.data?.current_version ?? 0) || 0;
+    const newest = status === 404 ? 0 : body.data?.current_version;
+    if (typeof newest !== 'number')
+      throw new Fault('VAULT_UNREACHABLE', `the vault at ${base.origin} gave no KV v2 metadata for ${path}`);
     const version = body?.data?.versions?.[String(newest)];
     const isThere = status !== 404 && newest > 0 && version && !version.deletion_time && version.destroyed !== true;
     const mark = isThere ? `${path}@${newest}@${String(version.created_time ?? '')}` : null;
