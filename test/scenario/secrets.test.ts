@@ -1,13 +1,19 @@
 // Secrets from plan to deploy on a simulated engine with the real vault: who only looks makes nothing, who deploys makes them once.
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { envSecrets } from '../../src/adapters/secrets/env.ts';
+import { fileSecrets } from '../../src/adapters/secrets/file.ts';
+import { sopsSecrets } from '../../src/adapters/secrets/sops.ts';
+import { openWith, recipientOf } from '../../src/adapters/vault/age.ts';
 import { type EmbeddedVault, openVault } from '../../src/adapters/vault/embedded.ts';
 import { identityFile } from '../../src/adapters/vault/identity.ts';
+import { Controller } from '../../src/controller/controller.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Vault } from '../../src/ports/vault.ts';
 import { bundledApps } from '../../src/wire.ts';
+import { sealSops } from '../adapters/secrets/seal-sops.ts';
 import { windlass } from '../cli/fake-terminal.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -199,5 +205,121 @@ describe('a vault that does not answer', () => {
     expect(sim.world.mutatingCalls()).toEqual([]);
     down = false;
     expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+});
+
+describe('secrets from elsewhere', () => {
+  const COMPOSE = {
+    'stacks/shop/compose.yaml':
+      'services:\n  web:\n    image: windlass-test/busybox:1\n    environment: { PASSWORD: $PASSWORD }\n',
+  };
+  const stackWith = (ref: string) => ({
+    ...COMPOSE,
+    'stacks/shop/stack.yaml': `apiVersion: windlass/v1\nkind: Stack\nvars: { PASSWORD: "${ref}" }\n`,
+  });
+
+  /** The providers as they are wired, over the simulated house. */
+  function withProviders(files: Record<string, string>, env: Record<string, string> = {}) {
+    const one = desk(files);
+    const { sim } = one;
+    const redactor = { add: () => {} };
+    const identity = identityFile({ directory: sim.dir, redactor });
+    mkdirSync(join(sim.dir, 'secrets'));
+    sim.house = {
+      ...sim.house,
+      providers: {
+        env: envSecrets({ env, allowed: [], redactor }),
+        file: fileSecrets({ directory: join(sim.dir, 'secrets'), redactor }),
+        sops: sopsSecrets({
+          blob: (oid, most) => sim.source.blob(oid, most),
+          identity: () => identity.read(),
+          open: (own, sealed) => openWith([own], sealed),
+          recipientOf,
+          redactor,
+        }),
+      },
+    };
+    sim.bench = new Workbench(sim.house);
+    return { ...one, identity };
+  }
+
+  it('a variable of the controller reaches the container, and its change is deployed', async () => {
+    const env = { WINDLASS_SECRET_SMTP: 'first value' };
+    const { run, models } = withProviders(stackWith('ref+env://WINDLASS_SECRET_SMTP'), env);
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(models.at(-1)).toContain('first value');
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+    env.WINDLASS_SECRET_SMTP = 'second value';
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(models.at(-1)).toContain('second value');
+  });
+
+  it('a variable that may not be read stops its stack with the cure, and no other', async () => {
+    const { run, sim } = withProviders(
+      {
+        ...stackWith('ref+env://HOME'),
+        'stacks/blog/compose.yaml': COMPOSE['stacks/shop/compose.yaml'].replace(' $PASSWORD', ' x'),
+      },
+      { HOME: '/root' },
+    );
+    const { code, out, err } = await run('apply --yes');
+    expect([code, out + err]).toEqual([1, expect.stringMatching(/SECRET_REFUSED[\s\S]*WINDLASS_SECRET_HOME/)]);
+    expect([...sim.world.engine.containers.values()].map((one) => one.spec.name)).toEqual(['blog-web-1']);
+  });
+
+  it('a file of the controller reaches the container, and its change is deployed', async () => {
+    const { run, models, sim } = withProviders(stackWith('ref+file://smtp'));
+    expect((await run('plan')).out).toMatch(/VAULT_SECRET_MISSING|no value for the secret reference/);
+    writeFileSync(join(sim.dir, 'secrets/smtp'), 'first value\n');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(models.at(-1)).toContain('first value"');
+    writeFileSync(join(sim.dir, 'secrets/smtp'), 'second value\n');
+    expect((await run('plan --detailed-exitcode')).code).toBe(2);
+  });
+
+  it('a value of a SOPS file is the one of the commit that is judged', async () => {
+    const { run, models, sim, identity } = withProviders(stackWith('ref+sops://secrets/shop.yaml#smtp'));
+    const recipients = [await recipientOf(await identity.readOrMake())];
+    const push = async (smtp: string) =>
+      sim.source.push({ 'secrets/shop.yaml': (await sealSops({ smtp }, { recipients })).text });
+    await push('first value');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(models.at(-1)).toContain('first value');
+    await push('second value');
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringMatching(/recreate web/)]);
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(models.at(-1)).toContain('second value');
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+});
+
+describe('the controller', () => {
+  it('leaves a stack Unknown whose vault does not answer, touches nothing, and goes on when it does', async () => {
+    let down = false;
+    const { sim } = desk(SHOP, (vault) => ({
+      ...vault,
+      mark: async (key, scopes) => {
+        if (down) throw new Fault('VAULT_UNREACHABLE', 'the vault does not answer');
+        return vault.mark(key, scopes);
+      },
+    }));
+    const controller = new Controller({ house: sim.house, pollMs: 60_000, intervalMs: 5_000, log: () => {} });
+    const ready = () => sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
+    const until = async (status: string) => {
+      for (let step = 0; step < 400 && ready()?.status !== status; step++) await sim.run(sim.clock.sleep(500));
+      return ready();
+    };
+    await sim.run(controller.start());
+    expect(await until('True')).toMatchObject({ status: 'True' });
+    sim.world.clearCalls();
+    down = true;
+    expect(await until('Unknown')).toMatchObject({ status: 'Unknown', message: expect.stringMatching(/vault/) });
+    await sim.run(sim.clock.sleep(60_000));
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    down = false;
+    expect(await until('True')).toMatchObject({ status: 'True' });
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    await sim.run(controller.stop());
   });
 });
