@@ -17,6 +17,7 @@ import { asFault, Fault } from '../../core/fault.ts';
 import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
 import { asArchiveFault, codeOf, throwIfCancelled } from './archive-fault.ts';
 import { withStoreLock } from './store-lock.ts';
+import { untilAborted } from './until-aborted.ts';
 import { removed, WriterFolder } from './writer-folder.ts';
 
 const DIGEST = /^[0-9a-f]{64}$/;
@@ -438,38 +439,6 @@ async function writePart(
 
 async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at, chunk.length - at)).bytesWritten;
-}
-
-/** A source that hangs is left when the signal says so. */
-async function* untilAborted(
-  source: AsyncIterable<Uint8Array>,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  if (signal === undefined) {
-    yield* source;
-    return;
-  }
-  const iterator = source[Symbol.asyncIterator]();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  aborted.catch(() => {});
-  const onAbort = () => reject(new Fault('CANCELLED', 'the archive store was told to stop', { cause: signal.reason }));
-  signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  let isDone = false;
-  try {
-    for (;;) {
-      const step = await Promise.race([iterator.next(), aborted]);
-      if (step.done) {
-        isDone = true;
-        return;
-      }
-      yield step.value;
-    }
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-    // Not waited for: it may hang in the very call that was given up.
-    if (!isDone) iterator.return?.()?.catch(() => {});
-  }
 }
 
 async function putInPlace(part: string, path: string): Promise<void> {
