@@ -109,6 +109,18 @@ describe('a request that is asked for and approved', () => {
   });
 });
 
+it('names the commit that lost the signature of a request, also in a squash', async () => {
+  const unsigned = ask('anna', { isUnsigned: true });
+  expect((await evaluate({ objects: [unsigned] })).detail).toBe(`${unsigned.oid}: no-signature`);
+  const message = Buffer.from(ask().bytes).toString().split('\n\n').slice(1).join('\n\n');
+  const squash = ask('anna', {
+    isUnsigned: true,
+    message: `Restore shop (#12)\n\n* ${message}\nCo-authored-by: A <a@b.c>\n`,
+  });
+  expect((await evaluate({ objects: [squash] })).detail).toBe(`${squash.oid}: trailers-not-last`);
+  expect((await evaluate({ objects: [approve('bert', { isUnsigned: true })] })).detail).toBe('');
+});
+
 describe('time', () => {
   const slow = () => policyOf({ rules: [{ ...restoreRule, minDelay: '2h' }] });
   const by = (rule: PolicyVersion, who: Name, type: 'request' | 'approve', more: SaidMore = {}) =>
@@ -454,7 +466,7 @@ describe('each attack ends in its own reason', () => {
       () => ({ objects: honest(), tip: { descendsFromAccepted: false } }),
     ],
     [
-      'a link in the place of the file',
+      'a file that an unsigned commit removed, or made a link',
       'refused request-not-regular',
       () => ({ objects: honest(), tip: { isRegularBlob: false } }),
     ],

@@ -292,25 +292,20 @@ class Evaluation {
     });
   }
 
-  /** Nobody asks: what was ignored may say why. */
+  /** Nobody asks: what was ignored may say why, as a commit that lost its signature in a squash. */
   #unsigned(file: RequestFile): RequestEvaluation {
-    const { statements } = this.#input;
-    const asks = (id: string | null): boolean =>
-      statements.some(({ reading }) => {
-        if (reading.kind === 'statement')
-          return (
-            reading.statement.id === id &&
-            reading.statement.type === 'request' &&
-            reading.statement.subject === file.sha256
-          );
-        return (
-          reading.kind === 'refused' &&
-          reading.statementId === id &&
-          reading.claims?.type === 'request' &&
-          reading.claims.subject === file.sha256
-        );
-      });
-    const asked = this.#ignored.find(({ statementId }) => asks(statementId));
+    const asking = new Set<string>();
+    for (const { reading } of this.#input.statements) {
+      const { kind } = reading;
+      const asks =
+        kind === 'statement'
+          ? reading.statement.type === 'request' && reading.statement.subject === file.sha256
+          : kind === 'refused' &&
+            reading.mentions.includes(file.sha256) &&
+            (reading.claims?.type ?? 'request') === 'request';
+      if (asks) asking.add(kind === 'statement' ? reading.statement.oid : reading.oid);
+    }
+    const asked = this.#ignored.find(({ oid }) => asking.has(oid));
     if (asked?.reason === 'nonce-spent') return this.#refuse('nonce-replayed', asked.oid);
     return this.#refuse('request-unsigned', asked === undefined ? '' : `${asked.oid}: ${asked.reason}`);
   }

@@ -1,5 +1,6 @@
 // Policy signers: the trust roots that one policy version gives, and whose each key is. Identity comes from the key alone.
 import { parseKeyLine } from './allowed-signers.ts';
+import type { Judgement } from './judge.ts';
 import { fingerprintV4, readKeyring } from './openpgp-packet.ts';
 import { openPgpKeys, type PolicyVersion } from './policy-file.ts';
 import { parseTrustRoots, type TrustRoots } from './roots.ts';
@@ -10,6 +11,14 @@ export interface PolicySigners {
   readonly roots: TrustRoots;
   /** Fingerprint as `judge` reports it → principal. */
   readonly principals: ReadonlyMap<string, string>;
+}
+
+/** Whose key made a signature that may authorise now; null for every other judgement. The name that a line carries must be the same one. */
+export function principalOf(signers: PolicySigners, judgement: Judgement): string | null {
+  const { verdict, fingerprint, principal } = judgement;
+  if (verdict !== 'valid' || fingerprint === null) return null;
+  const owner = signers.principals.get(fingerprint) ?? null;
+  return principal === null || principal === owner ? owner : null;
 }
 
 /** `revoked`: the bytes of the local revocation list; null when it could not be read, which refuses everything. Never rejects. */

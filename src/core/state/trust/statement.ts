@@ -5,7 +5,7 @@ import type { IgnoredCode, StatementRefusalCode } from './authority.ts';
 import { readGitObject } from './git-object.ts';
 import { type Judgement, judge, type RawGitObject } from './judge.ts';
 import { decodeUtf8 } from './policy-file.ts';
-import type { PolicySigners } from './policy-signers.ts';
+import { type PolicySigners, principalOf } from './policy-signers.ts';
 import { quote } from './refusal.ts';
 
 export const STATEMENT_TYPES = ['request', 'approve', 'reject', 'withdraw', 'policy'] as const;
@@ -69,6 +69,8 @@ export type StatementReading =
       readonly detail: string;
       /** What it would say if it were signed rightly: unproved, to explain with; null when unreadable. */
       readonly claims: StatementClaims | null;
+      /** Subjects that it names anywhere, also where trailers mean nothing, as a squash leaves them: unproved, to explain with. */
+      readonly mentions: readonly string[];
     };
 
 const KEYS = ['Type', 'Fleet', 'Ref', 'Environment', 'Subject', 'Policy', 'Expires', 'Nonce'] as const;
@@ -181,6 +183,19 @@ export function parseStatement(object: Pick<RawGitObject, 'type' | 'bytes'>): St
   }
 }
 
+const MOST_MENTIONS = 20;
+
+function mentionsOf({ bytes }: RawGitObject): readonly string[] {
+  if (!(bytes instanceof Uint8Array) || bytes.length > LARGEST_BYTES) return [];
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  const found = new Set<string>();
+  for (const [, subject = ''] of text.matchAll(/Windlass-Subject: sha256:([0-9a-f]{64})\b/g)) {
+    if (found.size >= MOST_MENTIONS) break;
+    found.add(subject);
+  }
+  return [...found];
+}
+
 /** Parses one object and proves who signed it, by the keys of one policy, now. Never rejects. */
 export function verifyStatement(
   object: RawGitObject,
@@ -200,6 +215,7 @@ export function verifyStatement(
     reason,
     detail,
     claims,
+    mentions: mentionsOf(object),
   });
   const parse = parseStatement(object);
   if (parse.kind === 'none') return Promise.resolve({ kind: 'none', oid: object.oid });
@@ -211,18 +227,17 @@ export function verifyStatement(
     largestBytes: LARGEST_BYTES,
   })
     .then((judgement): StatementReading => {
-      const { verdict, reason, detail, fingerprint, payloadSha256, principal } = judgement;
+      const { reason, detail, fingerprint, payloadSha256 } = judgement;
       if (reason !== 'ok') return refuse(reason, detail, judgement, claims);
-      const owner = fingerprint === null ? undefined : signers.principals.get(fingerprint);
-      const isNamed = owner !== undefined && (principal === null || principal === owner);
-      if (verdict !== 'valid' || !isNamed || fingerprint === null || payloadSha256 === null)
+      const principal = principalOf(signers, judgement);
+      if (principal === null || fingerprint === null || payloadSha256 === null)
         return refuse('signer-unnamed', fingerprint ?? '', judgement, claims);
       const statement = {
         ...claims,
         id: payloadSha256,
         oid: object.oid,
         carrier,
-        principal: owner,
+        principal,
         fingerprint,
         datedMs,
       };
