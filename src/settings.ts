@@ -93,6 +93,11 @@ function unheardOf(config: Controller | null): readonly string[] {
       .map((name) => `nodes.${name}`),
     ...(['timeout', 'windows'] as const).filter((key) => reconcile[key] !== undefined).map((key) => `reconcile.${key}`),
     ...(trust ? ['trust'] : []),
+    ...(vault?.kind === 'openbao'
+      ? []
+      : (['address', 'mount', 'prefix', 'tokenFile'] as const)
+          .filter((key) => vault?.[key] !== undefined)
+          .map((key) => `vault.${key} without vault.kind: openbao`)),
     ...(vault?.kind === 'sops' ? ['vault.kind: sops (ref+sops works with each kind)'] : []),
     ...(['archives', 'api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
@@ -120,17 +125,15 @@ function vaultOf(config: Controller | null): Pick<HouseOptions, 'vault' | 'secre
         },
       }
     : {};
-  if (vault?.kind !== 'openbao') {
-    const file = vault?.identityFile;
-    return { ...more, ...(file === undefined ? {} : { vault: { kind: 'embedded', identityFile: resolve(file) } }) };
-  }
+  const file = vault?.identityFile === undefined ? {} : { identityFile: resolve(vault.identityFile) };
+  if (vault?.kind !== 'openbao') return { ...more, vault: { kind: 'embedded', ...file } };
   const { address, tokenFile, mount = 'secret', prefix = 'windlass' } = vault;
   if (address === undefined)
     throw new UsageError(
       'windlass.yaml says vault.kind: openbao without vault.address\n  help     set it to the URL of the vault',
     );
-  const file = tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) };
-  return { ...more, vault: { kind: 'openbao', address, mount, prefix, ...file } };
+  const token = tokenFile === undefined ? {} : { tokenFile: resolve(tokenFile) };
+  return { ...more, vault: { kind: 'openbao', address, mount, prefix, ...file, ...token } };
 }
 
 const duration = (text: string | undefined): number | undefined =>

@@ -43,6 +43,8 @@ export interface HouseOptions {
         readonly address: string;
         readonly mount: string;
         readonly prefix: string;
+        /** Opens SOPS files; default: `age.key` of the state directory. */
+        readonly identityFile?: string;
         /** Default: the token in `WINDLASS_VAULT_TOKEN`. */
         readonly tokenFile?: string;
       };
@@ -77,7 +79,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     directory: stateDir,
     redactor,
     key: key || undefined,
-    file: kept.kind === 'embedded' ? kept.identityFile : undefined,
+    file: kept.identityFile,
   });
   const embedded = kept.kind === 'embedded' ? openVault({ directory: stateDir, identity, clock, redactor }) : null;
   const vault =

@@ -34,8 +34,14 @@ export async function openWith(identities: readonly string[], sealed: string): P
   }
 }
 
+/** Throws FILES_FAILED when `identity` only looks like one; without the cause, whose text might repeat it. */
 export async function recipientOf(identity: string): Promise<string> {
-  return (await import('age-encryption')).identityToRecipient(identity);
+  const age = await import('age-encryption');
+  try {
+    return await age.identityToRecipient(identity);
+  } catch {
+    throw new Fault('FILES_FAILED', 'the age key of this controller is not valid: a character of it is wrong');
+  }
 }
 
 export function ageEnvelope(own: IdentityFile): Envelope {
