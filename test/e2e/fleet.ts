@@ -138,6 +138,18 @@ export class Fleet {
     });
   }
 
+  /** Killed without a chance to clean up as soon as `when` holds. Throws when it ends before that. */
+  async killed(args: readonly string[], when: () => boolean): Promise<void> {
+    const child = spawn(process.execPath, this.#args(args), { cwd: this.dir, stdio: 'ignore' });
+    const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    while (!when()) {
+      if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode} before it could be killed`);
+      await sleep(20);
+    }
+    child.kill('SIGKILL');
+    await ended;
+  }
+
   /** `windlass run`, until it is killed. */
   start(...args: string[]): Running {
     const child = spawn(process.execPath, this.#args(['run', ...args]), {

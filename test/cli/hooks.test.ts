@@ -1,0 +1,194 @@
+// `windlass hooks show|graph` over a simulated house: what a person reads of the sequences that a commit declares.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { SimHouse } from '../sim/sim-house.ts';
+import { windlass } from './fake-terminal.ts';
+
+const APPS = resolve(import.meta.dirname, '../../apps');
+const filesOf = (app: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(join(APPS, app)).map((name) => [`apps/${app}/${name}`, readFileSync(join(APPS, app, name), 'utf8')]),
+  );
+const stack = (body: string): string => `apiVersion: windlass/v1\nkind: Stack\n${body}`;
+
+const houses: SimHouse[] = [];
+afterEach(() => {
+  for (const house of houses.splice(0)) house.dispose();
+});
+
+function fleet(files: Record<string, string> = {}) {
+  const sim = new SimHouse();
+  houses.push(sim);
+  sim.source.push({
+    ...filesOf('postgres'),
+    ...filesOf('keycloak'),
+    'stacks/pg.yaml': stack('app: postgres\n'),
+    'stacks/sso.yaml': stack('app: keycloak\nintegrate: {database: pg}\n'),
+    ...files,
+  });
+  return {
+    sim,
+    run: (line: string) => windlass(sim, line.split(' ')),
+    // biome-ignore lint/suspicious/noExplicitAny: each test says what it expects of it
+    json: async (line: string): Promise<any> =>
+      JSON.parse((await windlass(sim, [...line.split(' '), '-o', 'json'])).out),
+  };
+}
+
+describe('hooks show', () => {
+  it('prints the sequence of every phase that has one, and asks the engine for nothing', async () => {
+    const { sim, run } = fleet();
+    const sequence = `#  ACTION                             TIMEOUT
+1  job keycloak-init                  2m       container like keycloak
+2  scale keycloak to 0                5m
+3  job keycloak-bootstrap-admin       5m       container like keycloak
+4  scale keycloak to ref+hook://previous  5m
+5  job keycloak-recover-admin         5m       container like keycloak`;
+    const { code, out, err } = await run('hooks show sso');
+    expect([code, err]).toEqual([0, '']);
+    const plain = (text: string): string => text.replaceAll(/ +/g, ' ').trim();
+    expect(plain(out)).toBe(
+      plain(['post_install', 'post_update', 'post_restore'].map((phase) => `${phase}\n${sequence}`).join('\n\n')),
+    );
+    expect(sim.world.calls.length).toBe(0);
+  });
+
+  it('merges the actions of the app and of the stack by weight, and says what is unusual of each', async () => {
+    const { run } = fleet({
+      'stacks/sso.yaml': stack(`app: keycloak
+integrate: {database: pg}
+hooks:
+  post_update:
+    - { http: { url: "http://example.org/down", method: POST }, name: tell, weight: -5, on_failure: continue, retries: 2, timeout: 1m30s }
+    - { wait-healthy: true, weight: 5, once: revision }
+`),
+    });
+    const { out } = await run('hooks show sso post_update');
+    expect(out.split('\n').map((line) => line.trimEnd().replaceAll(/ {2,}/g, '  '))).toEqual([
+      'post_update',
+      '#  ACTION  TIMEOUT',
+      '1  tell: POST http://example.org/down  1m30s  weight -5, 2 retries, goes on after a failure',
+      '2  job keycloak-init  2m  container like keycloak',
+      '3  scale keycloak to 0  5m',
+      '4  job keycloak-bootstrap-admin  5m  container like keycloak',
+      '5  scale keycloak to ref+hook://previous  5m',
+      '6  job keycloak-recover-admin  5m  container like keycloak',
+      '7  wait until all services are healthy  5m  weight 5, once for each desired state',
+      '',
+    ]);
+  });
+
+  it('shows both ways of a condition, numbered below it', async () => {
+    const { run } = fleet({
+      'plain/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:1\n',
+      'plain/stack.yaml': stack(`hooks:
+  test:
+    - if: { value: "ref+cluster://node-count", equals: 1 }
+      then: [{ halt: one node }]
+      else: [{ sleep: 250ms }, { sleep: 2h }]
+`),
+    });
+    const { out } = await run('hooks show plain');
+    expect(out.split('\n').map((line) => line.trimEnd().replaceAll(/ {2,}/g, '  '))).toEqual([
+      'test',
+      '#  ACTION  TIMEOUT',
+      '1  if ref+cluster://node-count is "1"  5m',
+      '1/then/1  halt: one node  5m',
+      '1/else/1  sleep 250 ms  5m',
+      '1/else/2  sleep 7200000 ms  2h10s',
+      '',
+    ]);
+  });
+
+  it('gives the whole of each action as JSON, with secrets as refs and runtime refs as they are', async () => {
+    const { json } = fleet({
+      'plain/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:1\n',
+      'plain/stack.yaml': stack('hooks: {post_deployed: [{job: tell}]}\n'),
+      'plain/tell.job.yaml': `apiVersion: windlass/v1
+kind: Job
+service: web
+command: tell
+environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
+`,
+    });
+    const [phase] = await json('hooks show plain');
+    expect(phase).toMatchObject({
+      phase: 'post_deployed',
+      actions: [
+        {
+          id: '1',
+          kind: 'job',
+          onFailure: 'abort',
+          job: { command: ['tell'], environment: { KEY: 'ref+vault://tell-key', PREVIOUS: 'ref+node://ip' } },
+        },
+      ],
+    });
+  });
+
+  it('of a stack without hooks says so; in JSON it is an empty list', async () => {
+    const { run, json } = fleet();
+    const { code, out, err } = await run('hooks show pg');
+    expect([code, out, err]).toEqual([0, '', 'no hook runs for pg\n']);
+    expect(await json('hooks show pg')).toEqual([]);
+  });
+
+  it('of a broken stack shows what is wrong with it, with its place', async () => {
+    const { run } = fleet({
+      'stacks/sso.yaml': stack(
+        'app: keycloak\nintegrate: {database: pg}\nhooks: {post_update: [{job: keycloak-int}]}\n',
+      ),
+    });
+    const { code, err } = await run('hooks show sso');
+    expect(code).toBe(3);
+    expect(err).toMatch(/error\[JOB_UNKNOWN\][\s\S]*stacks\/sso\.yaml:5:\d+[\s\S]*did you mean `keycloak-init`/);
+  });
+
+  it('shows what is wrong with a template in a job', async () => {
+    const { run } = fleet({
+      ...Object.fromEntries(
+        Object.entries(filesOf('keycloak')).map(([path, text]) => [
+          path,
+          path.endsWith('recover-admin.job.yaml')
+            ? text.replace('ref+hook://outputs/admin', '{{ vars.nobody.name }}')
+            : text,
+        ]),
+      ),
+    });
+    const { code, err } = await run('hooks show sso');
+    expect(code).toBe(3);
+    expect(err).toMatch(/error\[TEMPLATE_FAILED\]: job keycloak-recover-admin/);
+  });
+
+  it.each([
+    ['hooks show nobody', 3, /NOT_FOUND.*there is no stack nobody/],
+    ['hooks show sso post_updates', 3, /there is no hook phase post_updates[\s\S]*post_update,/],
+    ['hooks graph sso', 3, /STACK PHASE/],
+  ])('%s is refused', async (line, expected, words) => {
+    const { code, err } = await fleet().run(line);
+    expect([code, err]).toEqual([expected, expect.stringMatching(words)]);
+  });
+});
+
+describe('hooks graph', () => {
+  it('draws the machine that would run: every way out passes restoring', async () => {
+    const { code, out } = await fleet().run('hooks graph sso post_update');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^stateDiagram-v2\n {2}\[\*\] --> a1\n {2}a1: 1 job keycloak-init\n/);
+    expect(out).toContain('  a1 --> a2\n');
+    expect(out).toContain('  a4: 4 scale keycloak to ref+hook#58;//previous\n');
+    const edges = [...out.matchAll(/^ {2}(\w+) --> (\w+)/gm)].map((match) => [match[1], match[2]]);
+    const endings = ['succeeded', 'halted', 'failed', 'cancelled', 'superseded', 'restoreFailed'];
+    expect(edges.filter(([from, to]) => endings.includes(to ?? '') && from !== 'restoring')).toEqual([]);
+  });
+
+  it('gives the machine itself as JSON', async () => {
+    const chart = await fleet().json('hooks graph sso post_install');
+    expect(chart).toMatchObject({ id: 'sso:post_install', initial: 'a1', states: { a5: { invoke: { src: 'job' } } } });
+  });
+
+  it('of a phase in which nothing runs says so', async () => {
+    const { code, out, err } = await fleet().run('hooks graph sso pre_update');
+    expect([code, out, err]).toEqual([0, '', 'no hook runs in pre_update for sso\n']);
+  });
+});
