@@ -256,10 +256,7 @@ export class Controller {
     const clash = this.#refusedAtSweep.get(name);
     if (one.kind === 'refused') {
       if (one.stack === null) return { kind: 'done' };
-      // Without its secrets nothing is known of what a stack should be: it is left as it is.
-      const { code } = one.fault;
-      const kind = code.startsWith('VAULT_') && code !== 'VAULT_SECRET_MISSING' ? 'unknown' : 'failed';
-      return this.#settle(name, one.judged, { kind, fault: one.fault });
+      return this.#settle(name, one.judged, { kind: 'failed', fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
       if (triggers.size === 1 && !triggers.has('retry'))

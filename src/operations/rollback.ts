@@ -1,15 +1,16 @@
 // Rollback: go back to the last deployed revision's render and remember which desired state was refused, so that the loop does not try
 // it again until it changes.
 import { Fault } from '../core/fault.ts';
+import { isSilent } from '../core/status/fault-reason.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { Judged } from './survey.ts';
 import { type Refused, refusedKey, type Workbench } from './workbench.ts';
 
-/** False when there is nothing to go back to. */
+/** False when there is nothing to go back to, or when the fault says nothing against the revision. */
 export async function rollBack(bench: Workbench, judged: Judged, fault: Fault): Promise<boolean> {
   const { store, redact, clock } = bench.house;
   const { applied } = judged;
-  if (!applied || applied.desired.digest === judged.resolved.desired.digest) return false;
+  if (isSilent(fault.code) || !applied || applied.desired.digest === judged.resolved.desired.digest) return false;
   const instead = await bench.reader.read(applied.revision);
   if (!instead.fleet.stacks.has(judged.name)) return false;
   store.putValue(refusedKey(judged.name), {

@@ -1,5 +1,6 @@
 // Settle stack: the one place where the outcome of a pass over a stack becomes conditions and at most one event, whoever made the pass.
 import type { StackEvent } from '../core/status/event.ts';
+import { isSilent } from '../core/status/fault-reason.ts';
 import { recentHeals } from '../core/status/heal.ts';
 import { type ComeBack, type Outcome, settle } from '../core/status/settle.ts';
 import type { House } from './house.ts';
@@ -26,7 +27,7 @@ export function settleStack(
   },
 ): SettledStack {
   const { store, clock, redact } = house;
-  const { judged } = pass;
+  const { judged, outcome } = pass;
   const nowMs = clock.nowMs();
   const revision = judged?.insteadOf?.revision ?? judged?.at.revision.commit ?? pass.newest;
   const settled = settle({
@@ -36,7 +37,8 @@ export function settleStack(
     appliedRevision: store.applied(stack)?.revision ?? '',
     rolledBack: judged?.insteadOf?.reason ?? null,
     verified: { kind: 'disabled' },
-    outcome: pass.outcome,
+    // Without its secrets nothing is known of what a stack should be: it did not fail.
+    outcome: outcome.kind === 'failed' && isSilent(outcome.fault.code) ? { ...outcome, kind: 'unknown' } : outcome,
     health: judged
       ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
       : null,

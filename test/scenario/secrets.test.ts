@@ -322,4 +322,41 @@ describe('the controller', () => {
     expect(sim.world.mutatingCalls()).toEqual([]);
     await sim.run(controller.stop());
   });
+
+  it('does not take a revision back because the vault could not make its secret', async () => {
+    let down = false;
+    const { sim } = desk(
+      {
+        ...SHOP,
+        'stacks/shop/stack.yaml':
+          'apiVersion: windlass/v1\nkind: Stack\nonFailure: rollback\nvars: { PASSWORD: plain }\n',
+      },
+      (vault) => ({
+        ...vault,
+        mint: async (key, scope, policy) => {
+          if (down) throw new Fault('VAULT_UNREACHABLE', 'the vault does not answer');
+          return vault.mint(key, scope, policy);
+        },
+      }),
+    );
+    const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 5_000, log: () => {} });
+    const ready = () => sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
+    const until = async (status: string, revision: string) => {
+      const isIt = () => ready()?.status === status && ready()?.revision === revision && ready()?.message !== 'in work';
+      for (let step = 0; step < 400 && !isIt(); step++) await sim.run(sim.clock.sleep(500));
+      return ready();
+    };
+    await sim.run(controller.start());
+    expect(await until('True', sim.source.head ?? '')).toMatchObject({ status: 'True' });
+    down = true;
+    sim.world.clearCalls();
+    const next = sim.source.push({ 'stacks/shop/stack.yaml': MINTING });
+    expect(await until('Unknown', next)).toMatchObject({ status: 'Unknown', message: expect.stringMatching(/vault/) });
+    await sim.run(sim.clock.sleep(30_000));
+    expect(sim.house.store.value('refused/shop')).toBeUndefined();
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    down = false;
+    expect(await until('True', next)).toMatchObject({ status: 'True', revision: next });
+    await sim.run(controller.stop());
+  });
 });

@@ -66,3 +66,6 @@ export const FAULT_REASONS = {
   NOT_FOUND: 'Failed',
   USAGE: 'Failed',
 } as const satisfies Record<FaultCode, Reason>;
+
+/** What was refused tells nothing about the stack: the vault could not be asked. */
+export const isSilent = (code: FaultCode): boolean => FAULT_REASONS[code] === 'Unknown';
