@@ -30,7 +30,6 @@ export interface Said extends Omit<HouseOptions, 'source'> {
 /** Throws UsageError, InvalidConfig. */
 export async function settingsOf(flags: Flags): Promise<Said> {
   const config = await configOf(textFlag(flags, 'config'));
-  refuseUnbuilt(config);
   const declared = config?.sources?.[0];
   const named = textFlag(flags, 'source') ?? (process.env['WINDLASS_SOURCE'] || undefined);
   const url = named ?? declared?.url;
@@ -53,6 +52,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
     ...(pollMs === undefined ? {} : { pollMs }),
     ...(intervalMs === undefined ? {} : { intervalMs }),
     nodes: nodesOf(config),
+    ...trustOf(config),
     ...vaultOf(config),
     unheard: unheardOf(config),
   };
@@ -71,18 +71,42 @@ async function configOf(named: string | undefined): Promise<Controller | null> {
   return checked.value;
 }
 
-/** What must not be passed over in silence: somebody relies on it. */
-function refuseUnbuilt(config: Controller | null): void {
-  const { deploy } = config?.trust ?? {};
-  if (deploy === 'head' || deploy === 'all')
+const CLOCK_SKEW_MS = 5 * 60_000;
+const MAX_LIFETIME_MS = 30 * 24 * 3600_000;
+
+function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
+  const { trust } = config ?? {};
+  if (!trust) return {};
+  const { deploy = 'none', anchor, allowedSignersFile, keyringFile, revokedFile } = trust;
+  // Nobody's key would count, so nothing would ever be deployed: rather say so at once.
+  if (deploy !== 'none' && !anchor && !allowedSignersFile && !keyringFile)
     throw new UsageError(
-      `windlass.yaml asks for trust.deploy: ${deploy}, and this version deploys without looking at signatures\n  help     take it out only if that is what you want; \`windlass trust verify\` judges commits by hand`,
+      `windlass.yaml asks for trust.deploy: ${deploy} and names nobody whose signature counts\n  help     add trust.anchor (from \`windlass trust init\`), or trust.allowedSignersFile`,
     );
+  return {
+    trust: {
+      deploy,
+      anchor: anchor
+        ? {
+            fleetId: anchor.fleet,
+            ref: anchor.ref,
+            genesis: anchor.genesis,
+            environment: anchor.environment,
+            policySha256: anchor.policy,
+            clockSkewMs: duration(trust.clockSkew) ?? CLOCK_SKEW_MS,
+            maxLifetimeMs: duration(trust.maxLifetime) ?? MAX_LIFETIME_MS,
+          }
+        : null,
+      ...(allowedSignersFile ? { allowedSignersFile } : {}),
+      ...(keyringFile ? { keyringFile } : {}),
+      ...(revokedFile ? { revokedFile } : {}),
+    },
+  };
 }
 
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
-  const { sources = [], nodes = {}, reconcile = {}, trust, vault } = config;
+  const { sources = [], nodes = {}, reconcile = {}, vault } = config;
   const [first] = sources;
   const credentials = ['username', 'passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const;
   return [
@@ -92,7 +116,6 @@ function unheardOf(config: Controller | null): readonly string[] {
       .filter((name) => name !== 'local')
       .map((name) => `nodes.${name}`),
     ...(['timeout', 'windows'] as const).filter((key) => reconcile[key] !== undefined).map((key) => `reconcile.${key}`),
-    ...(trust ? ['trust'] : []),
     ...(vault?.kind === 'openbao'
       ? []
       : (['address', 'mount', 'prefix', 'tokenFile'] as const)

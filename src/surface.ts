@@ -4,9 +4,11 @@ import { Nudges } from './controller/nudges.ts';
 import type { StackDiff } from './core/diff/change.ts';
 import { asFault, Fault } from './core/fault.ts';
 import type { HookPhase } from './core/hook/phase.ts';
+import type { RequestSnapshot } from './core/request/life.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
 import { formatRevision } from './core/state/revision.ts';
+import type { RequestEvaluation } from './core/state/trust/evaluate-request.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
 import type { Outcome } from './core/status/settle.ts';
@@ -26,9 +28,12 @@ import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
 import { holdOf, type Judged, type Surveyed } from './operations/survey.ts';
+import type { TrustLook } from './operations/trust/look.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
+import { unverified } from './operations/unverified.ts';
 import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
+import type { Receipt } from './ports/ledger.ts';
 
 export interface PlanView {
   readonly at: FleetAt;
@@ -37,14 +42,23 @@ export interface PlanView {
   readonly work: readonly Judged[];
   /** Stacks that people or their own file hold: stack → why. */
   readonly held: ReadonlyMap<string, Hold>;
-  /** HISTORY_REWRITTEN when the commit does not go on from what was accepted last: then nothing may be applied. */
-  readonly rewritten: Fault | null;
+  /** HISTORY_REWRITTEN when the commit does not go on from what was accepted last, NOT_VERIFIED when its signature does not count: then
+   * nothing may be applied. */
+  readonly denied: Fault | null;
   readonly layers: readonly (readonly string[])[];
   /** Stack → the hook phases that its deploy runs. */
   readonly hooks: ReadonlyMap<string, readonly HookPreview[]>;
   readonly gone: Gone;
   /** '' when nothing is to be done. */
   readonly digest: string;
+}
+
+export interface RequestView {
+  readonly id: string;
+  /** Null before a controller has seen it. */
+  readonly snapshot: RequestSnapshot | null;
+  /** Null when it is not in the newest commit. */
+  readonly evaluation: RequestEvaluation | null;
 }
 
 /** What `plan --out` writes: what was seen, not what to do; apply makes the plan again and compares. */
@@ -112,7 +126,7 @@ export class Surface {
       [...at.fleet.stacks.values()].map(async (stack) => {
         diagnostics.push(...stack.warnings);
         try {
-          await this.bench.resolver.resolve(stack, at);
+          await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
         } catch (error) {
           if (error instanceof Error && 'diagnostics' in error)
             diagnostics.push(...(error.diagnostics as Diagnostic[]));
@@ -128,7 +142,7 @@ export class Surface {
     const at = await this.fleet();
     const stack = at.fleet.stacks.get(name);
     if (!stack) throw this.#unknown(name, at);
-    const resolved = await this.bench.resolver.resolve(stack, at);
+    const resolved = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
     return maskModel(await resolved.shown(), resolved.desired, this.house.redact);
   }
 
@@ -149,9 +163,9 @@ export class Surface {
       this.house.settings.pruneLimit,
     );
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
-    const rewritten = await brokenLineage(this.house, at.revision.commit);
+    const denied = (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
     const hooks = new Map(work.map((one) => [one.name, previewHooks(one)]));
-    return { at, surveyed, work, held, hooks, rewritten, layers: at.fleet.layers, gone, digest };
+    return { at, surveyed, work, held, hooks, denied, layers: at.fleet.layers, gone, digest };
   }
 
   /** What the engine would do cell by cell, as text; nothing is done. */
@@ -222,7 +236,7 @@ export class Surface {
     readonly removed: readonly RunRecord[];
     readonly failures: ReadonlyMap<string, Fault>;
   }> {
-    if (view.rewritten) throw view.rewritten;
+    if (view.denied) throw view.denied;
     await accept(this.house, view.at.revision.commit);
     // Somebody may have suspended a stack since the plan was shown.
     const held = this.#held(view.work);
@@ -433,6 +447,30 @@ export class Surface {
     await accept(this.house, tip);
     await this.tell('', true);
     return tip;
+  }
+
+  /** Where trust stands: anchor, policy in effect, what drifts. Throws USAGE without an anchor. */
+  async trustStatus(): Promise<TrustLook> {
+    const { lookAtTrust } = await import('./operations/trust/look.ts');
+    return lookAtTrust(this.house, await this.house.source.fetch());
+  }
+
+  /** Requests of the newest commit, judged now, and those on record; by id. */
+  async requests(): Promise<readonly RequestView[]> {
+    const look = await this.trustStatus();
+    const views = new Map<string, RequestView>(
+      look.ledger.snapshots().map((snapshot) => [snapshot.id, { id: snapshot.id, snapshot, evaluation: null }]),
+    );
+    for (const { id, evaluation } of look.requests)
+      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation });
+    return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** The evidence of one request that was claimed. Throws NOT_FOUND. */
+  receipt(id: string): Receipt {
+    const receipt = this.house.trust?.ledger?.receipt(id);
+    if (!receipt) throw new Fault('NOT_FOUND', `there is no receipt of a request ${id}`);
+    return receipt;
   }
 
   /** Which holds were lifted. */

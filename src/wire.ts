@@ -9,7 +9,9 @@ import { ProjectFolders } from './adapters/files/project-folder.ts';
 import { openSource } from './adapters/git/repository.ts';
 import { lookup } from './adapters/http/dns-lookup.ts';
 import { httpCall } from './adapters/http/http-call.ts';
+import { openLedger } from './adapters/journal/ledger.ts';
 import { openStore } from './adapters/journal/store.ts';
+import { openPayloads } from './adapters/payload/payloads.ts';
 import { isAlive, ownIdentity } from './adapters/process/identity.ts';
 import { redactor } from './adapters/process/redact.ts';
 import { run, spawnStream } from './adapters/process/run.ts';
@@ -24,6 +26,7 @@ import { readToken } from './adapters/vault/token.ts';
 import { Fault } from './core/fault.ts';
 import type { House } from './operations/house.ts';
 import type { SourceSpec } from './ports/source.ts';
+import type { TrustHouse } from './ports/trust-house.ts';
 
 export interface HouseOptions {
   /** Made when missing, mode 0700. */
@@ -51,6 +54,13 @@ export interface HouseOptions {
   /** What `ref+env` may read beside WINDLASS_SECRET_…, and the directory of `ref+file`. */
   readonly secrets?: { readonly environment?: readonly string[]; readonly directory?: string };
   readonly nodes?: House['settings']['nodes'];
+  readonly trust?: TrustOptions;
+}
+
+export interface TrustOptions extends Pick<TrustHouse, 'deploy' | 'anchor'> {
+  readonly allowedSignersFile?: string;
+  readonly keyringFile?: string;
+  readonly revokedFile?: string;
 }
 
 export interface OpenHouse extends House {
@@ -103,7 +113,15 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     mirrorDir: join(stateDir, 'git', `${options.source.name}.git`),
     clock,
     programs: { run, spawnStream },
+    tags: Boolean(options.trust?.anchor),
   });
+  const payloads = openPayloads({
+    programs: { run, spawnStream },
+    helperImage: null,
+    ...(options.host ? { host: options.host } : {}),
+  });
+  const { anchor } = options.trust ?? {};
+  const ledger = anchor ? openLedger({ directory: stateDir, fleet: anchor.fleetId }) : null;
   return {
     clock,
     store,
@@ -123,6 +141,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     runtime,
     oneShots,
     net: { http: httpCall, lookup },
+    payloads,
+    trust: options.trust ? trustOf(options.trust, ledger) : null,
     source,
     files: new ProjectFolders(stateDir),
     redact: (text) => redactor.redact(text),
@@ -140,12 +160,41 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     async close() {
       await source.close();
       oneShots.close();
+      payloads.close();
+      ledger?.close();
       await runtime.close();
       embedded?.close();
       store.close();
     },
   };
 }
+
+const TRUST_BYTES = 16 * 1024 * 1024;
+
+function trustOf(options: TrustOptions, ledger: TrustHouse['ledger']): TrustHouse {
+  const { deploy, anchor, allowedSignersFile, keyringFile, revokedFile } = options;
+  // A file that was named and cannot be read refuses everything; it never counts as empty.
+  const read = (file: string): Uint8Array | null => {
+    try {
+      return statSync(file).size > TRUST_BYTES ? null : readFileSync(file);
+    } catch {
+      return null;
+    }
+  };
+  return {
+    deploy,
+    anchor,
+    ledger,
+    files: async () => ({
+      ...(allowedSignersFile ? { allowedSigners: textOf(read(allowedSignersFile)) } : {}),
+      ...(keyringFile ? { keyring: read(keyringFile) } : {}),
+      ...(revokedFile ? { revoked: read(revokedFile) } : {}),
+    }),
+  };
+}
+
+const textOf = (bytes: Uint8Array | null): string | null =>
+  bytes === null ? null : Buffer.from(bytes).toString('utf8');
 
 /** An owner is `host:pid:birth`; only this host's processes can be looked up. */
 function hasEnded(owner: string): boolean {

@@ -9,6 +9,7 @@ const FAULT_EXITS: Partial<Record<Fault['code'], number>> = {
   NOT_FOUND: EXIT.usage,
   COMPOSE_INVALID: EXIT.usage,
   HISTORY_REWRITTEN: EXIT.refused,
+  NOT_VERIFIED: EXIT.refused,
 };
 
 export function exitOf(fault: Fault): number {

@@ -18,6 +18,7 @@ import { command as plan } from './commands/plan.ts';
 import { command as prune } from './commands/prune.ts';
 import { command as reconcile } from './commands/reconcile.ts';
 import { command as render } from './commands/render.ts';
+import { command as requests } from './commands/requests.ts';
 import { command as resume } from './commands/resume.ts';
 import { command as rollback } from './commands/rollback.ts';
 import { command as run } from './commands/run.ts';
@@ -26,6 +27,7 @@ import * as stack from './commands/stack.ts';
 import { command as suspend } from './commands/suspend.ts';
 import { command as trace } from './commands/trace.ts';
 import { accept } from './commands/trust.ts';
+import { status as trustStatus } from './commands/trust-status.ts';
 import { verify } from './commands/trust-verify.ts';
 import { command as unlock } from './commands/unlock.ts';
 import { command as validate } from './commands/validate.ts';
@@ -62,7 +64,9 @@ export const COMMANDS: readonly Command[] = [
   hooks.graph,
   hookRun.run,
   accept,
+  trustStatus,
   verify,
+  requests,
   set,
   vault.get,
   vault.list,

@@ -5,7 +5,7 @@ import type { LoadedStack } from '../core/spec/loaded.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
 import { nextHealMs, recentHeals } from '../core/status/heal.ts';
-import type { Outcome } from '../core/status/settle.ts';
+import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
 import { deploy } from '../operations/deploy.ts';
@@ -13,11 +13,13 @@ import type { FleetAt } from '../operations/fleet-at.ts';
 import { goneOf } from '../operations/gone.ts';
 import type { House } from '../operations/house.ts';
 import { type HeldLeases, holdLeases } from '../operations/leases.ts';
+import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
 import { stacksWithHooksLeft, sweepHookJobs, takeUpHooks } from '../operations/steps/run-hook.ts';
 import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
+import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
 import { Nudges } from './nudges.ts';
 import { type Answer, Queue } from './queue.ts';
@@ -60,6 +62,7 @@ export class Controller {
   #sweeping: Promise<void> | null = null;
   #sweepAgain: string | null = null;
   #engineLost = false;
+  #verified: Verification = { kind: 'disabled' };
   readonly #refusedAtSweep = new Map<string, Fault>();
   /** What is worked on now: another declaration of it takes its place. */
   readonly #inWork = new Map<string, { readonly sourceDigest: string; readonly superseded: AbortController }>();
@@ -136,6 +139,7 @@ export class Controller {
       do {
         this.#fetchAgain = false;
         await this.#fetch(trigger);
+        await this.#runRequests();
       } while (this.#fetchAgain && !this.#stop.signal.aborted);
       this.#fetching = null;
     })();
@@ -158,34 +162,48 @@ export class Controller {
       this.#settleFleet({ kind: 'ok' });
       return;
     }
-    const acceptedKey = `accepted/${source.spec.name}`;
-    const accepted = store.value(acceptedKey);
+    const accepted = store.value(acceptedKey(source.spec.name));
+    let denied: Fault | null = null;
     try {
-      if (typeof accepted === 'string' && accepted !== tip && !(await source.descends(tip, accepted))) {
-        this.#settleFleet({
-          kind: 'source-unreachable',
-          fault: new Fault(
-            'HISTORY_REWRITTEN',
-            `${source.spec.ref} is at ${tip.slice(0, 12)}, which does not descend from ${accepted.slice(0, 12)}, the last accepted commit`,
-          ),
-        });
-        if (this.#at) return;
-        tip = accepted;
-      }
-      this.#at = await this.#bench.reader.read(tip);
-      store.putValue(acceptedKey, tip);
-      await source.pin('accepted', tip);
-      if (tip === accepted || typeof accepted !== 'string') this.#settleFleet({ kind: 'ok' });
+      denied = await brokenLineage(this.#house, tip);
+      let at = denied ? null : await this.#bench.reader.read(tip);
+      denied ??= at ? await unverified(this.#bench, at, this.#at) : null;
+      this.#verified = verificationOf(this.#house, denied, tip);
+      if (denied) {
+        if (denied.code === 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'source-unreachable', fault: denied });
+        else this.#options.log(`${FLEET}: ${this.#house.redact(denied.message)}`);
+        // What was verified last keeps running; after a restart it is known from the state.
+        if (this.#at) return void (denied.code === 'NOT_VERIFIED' && (await this.sweep(trigger)));
+        if (typeof accepted !== 'string') return;
+        at = await this.#bench.reader.read(accepted);
+      } else await accept(this.#house, tip);
+      this.#at = at;
     } catch (error) {
       this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_OBJECT_MISSING') });
       return;
     }
-    this.#settleFleet({ kind: 'ok' });
+    if (!this.#at) return;
+    if (denied?.code !== 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'ok' });
     for (const [name, work] of this.#inWork)
       if (!this.#at.fleet.broken.has(name) && this.#at.fleet.stacks.get(name)?.sourceDigest !== work.sourceDigest)
         work.superseded.abort();
     for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
     await this.sweep(trigger);
+  }
+
+  /** Requests of the accepted commit: judged at each look at the source, since approvals, delays and revocations come without a push. */
+  async #runRequests(): Promise<void> {
+    const tip = this.#at?.revision.commit;
+    if (tip === undefined || !this.#house.trust?.anchor || this.#stop.signal.aborted) return;
+    try {
+      const { runRequests } = await import('../operations/trust/run-requests.ts');
+      const { ran } = await runRequests(this.#bench, tip, this.#now.signal);
+      for (const { id, state, detail } of ran)
+        this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
+      if (ran.length > 0) void this.sweep('request');
+    } catch (error) {
+      this.#options.log(`error requests: ${this.#house.redact(asFault(error, 'ENGINE_REFUSED').message)}`);
+    }
   }
 
   /** Judges all stacks from one look and queues those that need work. `everything` also inspects each container. */
@@ -379,6 +397,7 @@ export class Controller {
     const { comeBack, event } = settleStack(this.#house, name, {
       judged,
       newest: this.#at?.revision.commit ?? '',
+      verified: this.#verified,
       outcome,
       failures: this.#queue.failures(name),
     });

@@ -53,6 +53,10 @@ export const FAULTS = {
   GIT_OBJECT_MISSING: { retry: 'retry', help: 'the repository lacks an object; fetch again or repair the repository' },
   GIT_TOO_LARGE: { retry: 'person', help: 'make the repository or file smaller, or raise the limit in windlass.yaml' },
   GIT_REFUSED: { retry: 'person', help: 'the repository holds something Windlass does not read; the message names it' },
+  NOT_VERIFIED: {
+    retry: 'person',
+    help: 'sign the commit with a key that may deploy; what was verified last keeps running',
+  },
   HISTORY_REWRITTEN: { retry: 'person', help: 'check who rewrote the branch, then `windlass trust accept TIP`' },
   TREE_REFUSED: { retry: 'person', help: 'rename or remove the file that the message names' },
   FILES_FAILED: { retry: 'retry', help: 'check free space and permissions of the state directory' },
@@ -145,6 +149,11 @@ export const FAULTS = {
     retry: 'person',
     help: 'run the controller as root on the host of the engine, or name a helper image with GNU tar',
   },
+  SIGNING_FAILED: {
+    retry: 'person',
+    help: 'read the words of git above; `ssh-add -l` or `gpg --list-secret-keys` shows which keys can sign. Nothing was made',
+  },
+  CLONE_REFUSED: { retry: 'person', help: 'put right in the clone what the message names; nothing was made' },
   NOT_FOUND: { retry: 'person', help: '`windlass get` lists what there is' },
   USAGE: { retry: 'person', help: 'see `windlass --help`' },
 } as const satisfies Record<string, FaultRow>;

@@ -3,10 +3,12 @@ import type { Clock } from '../ports/clock.ts';
 import type { Files } from '../ports/files.ts';
 import type { Net } from '../ports/net.ts';
 import type { OneShots } from '../ports/one-shots.ts';
+import type { Payloads } from '../ports/payloads.ts';
 import type { Runtime } from '../ports/runtime.ts';
 import type { SecretProviders } from '../ports/secret-providers.ts';
 import type { Source } from '../ports/source.ts';
 import type { Store } from '../ports/store.ts';
+import type { TrustHouse } from '../ports/trust-house.ts';
 import type { Envelope, Vault } from '../ports/vault.ts';
 
 export interface Settings {
@@ -39,6 +41,9 @@ export interface House {
   readonly oneShots: OneShots;
   readonly net: Net;
   readonly store: Store;
+  /** Volumes as streams; null where they cannot be reached. */
+  readonly payloads: Payloads | null;
+  readonly trust: TrustHouse | null;
   readonly vault: Vault | null;
   /** Where other secret refs than the vault's are read. */
   readonly providers?: SecretProviders;

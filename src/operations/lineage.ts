@@ -28,7 +28,16 @@ export async function brokenLineage(house: House, tip: string): Promise<Fault | 
 
 /** Remembers `tip` as accepted, and where it came from. */
 export async function accept(house: House, tip: string): Promise<void> {
-  const { source, store } = house;
+  const { source, store, trust } = house;
+  const ledger = trust?.ledger;
+  if (ledger) {
+    const before = ledger.acceptedTip();
+    if (before === null) {
+      const { refuseWhatPredates } = await import('./trust/run-requests.ts');
+      await refuseWhatPredates(house, tip);
+    }
+    ledger.acceptTip(tip, before);
+  }
   await source.pin('accepted', tip);
   store.putValue(acceptedKey(source.spec.name), tip);
   store.putValue(SOURCE_KEY, source.spec);

@@ -2,7 +2,7 @@
 import type { StackEvent } from '../core/status/event.ts';
 import { isSilent } from '../core/status/fault-reason.ts';
 import { recentHeals } from '../core/status/heal.ts';
-import { type ComeBack, type Outcome, settle } from '../core/status/settle.ts';
+import { type ComeBack, type Outcome, settle, type Verification } from '../core/status/settle.ts';
 import type { House } from './house.ts';
 import type { Judged } from './survey.ts';
 
@@ -22,6 +22,8 @@ export function settleStack(
   pass: {
     readonly judged: Judged | null;
     readonly newest: string;
+    /** What is known of the newest commit's signatures; default: none is asked for. */
+    readonly verified?: Verification;
     readonly outcome: Outcome;
     readonly failures: number;
   },
@@ -36,7 +38,7 @@ export function settleStack(
     revision,
     appliedRevision: store.applied(stack)?.revision ?? '',
     rolledBack: judged?.insteadOf?.reason ?? null,
-    verified: { kind: 'disabled' },
+    verified: pass.verified ?? { kind: 'disabled' },
     // Without its secrets nothing is known of what a stack should be: it did not fail.
     outcome: outcome.kind === 'failed' && isSilent(outcome.fault.code) ? { ...outcome, kind: 'unknown' } : outcome,
     health: judged

@@ -16,6 +16,9 @@ export function unnamedSource(name: string): Source {
     descends: refuse,
     list: refuse,
     blob: refuse,
+    object: refuse,
+    commitsSince: refuse,
+    tags: refuse,
     pin: refuse,
     close: async () => {},
   };

@@ -65,6 +65,8 @@ export interface VolumeFacts {
   readonly labels: Readonly<Record<string, string>>;
   /** On the engine's host. */
   readonly mountpoint: string;
+  /** As the engine says it: another volume of the same name has another one. */
+  readonly createdAt: string;
 }
 
 export interface Payloads {

@@ -19,6 +19,13 @@ export interface CommitFacts {
   readonly committedAtMs: number;
 }
 
+/** Exact bytes, checked against the id. */
+export interface SignedObject {
+  readonly oid: string;
+  readonly type: 'commit' | 'tag';
+  readonly bytes: Uint8Array;
+}
+
 export interface Source {
   readonly spec: SourceSpec;
   /** Brings the mirror up to date and returns the tip. Throws GIT_*; the mirror stays readable. */
@@ -31,6 +38,12 @@ export interface Source {
   list(commit: string): Promise<Listing>;
   /** Throws GIT_TOO_LARGE above `maxBytes`. */
   blob(oid: string, maxBytes: number): Promise<Uint8Array>;
+  /** A commit or annotated tag as it is. Throws GIT_OBJECT_MISSING, GIT_REFUSED for another kind. */
+  object(oid: string): Promise<SignedObject>;
+  /** Ids of the commits that `tip` reaches and `without` does not. Throws GIT_TOO_LARGE beyond `most`. */
+  commitsSince(tip: string, without: string | null, most: number): Promise<readonly string[]>;
+  /** Ids of the annotated tags below `refs/tags/windlass/` at the last fetch; the fetch brings them only where `tags` was asked for. */
+  tags(): Promise<readonly string[]>;
   /** Keeps a commit's objects from being collected while a stack runs on it; `keep` names the pin. */
   pin(keep: string, commit: string): Promise<void>;
   close(): Promise<void>;

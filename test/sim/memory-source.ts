@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../src/core/fault.ts';
 import type { Listing, TreeEntry } from '../../src/core/state/listing.ts';
-import type { CommitFacts, Source, SourceSpec } from '../../src/ports/source.ts';
+import type { CommitFacts, SignedObject, Source, SourceSpec } from '../../src/ports/source.ts';
 
 type Tree = Readonly<Record<string, string>>;
 
@@ -93,6 +93,24 @@ export class MemorySource implements Source {
     if (!bytes) throw new Fault('GIT_OBJECT_MISSING', `there is no object ${oid}`);
     if (bytes.length > maxBytes) throw new Fault('GIT_TOO_LARGE', `object ${oid} has ${bytes.length} bytes`);
     return bytes;
+  }
+
+  /** Nothing here is signed. */
+  async object(oid: string): Promise<SignedObject> {
+    const { facts } = this.#get(oid);
+    const parents = facts.parents.map((parent) => `parent ${parent}\n`).join('');
+    return { oid, type: 'commit', bytes: Buffer.from(`tree ${facts.tree}\n${parents}\n${facts.subject}\n`) };
+  }
+
+  async commitsSince(tip: string, without: string | null): Promise<readonly string[]> {
+    const seen = new Set([tip]);
+    for (const id of seen) if (id !== without) for (const parent of this.#get(id).facts.parents) seen.add(parent);
+    if (without !== null) seen.delete(without);
+    return [...seen];
+  }
+
+  async tags(): Promise<readonly string[]> {
+    return [];
   }
 
   async pin(keep: string, commit: string): Promise<void> {

@@ -40,6 +40,8 @@ export class SimHouse {
       net: { http: () => Promise.reject(new Fault('HOOK_FAILED', 'no network here')), lookup: async () => [] },
       store: openStore({ directory: this.dir }),
       vault: null,
+      payloads: null,
+      trust: null,
       source: this.source,
       settings: {
         stateDir: this.dir,

@@ -186,6 +186,7 @@ export function fetchArguments(
   address: SourceAddress,
   ref: string,
   into: string,
+  more: readonly string[] = [],
 ): readonly string[] {
   return [
     ...networkArguments(mirrorDir, address),
@@ -208,6 +209,7 @@ export function fetchArguments(
     '--end-of-options',
     addressArgument(address),
     `+${ref}:${into}`,
+    ...more,
   ];
 }
 

@@ -4,7 +4,7 @@
 import { Fault } from '../../core/fault.ts';
 import type { Listing } from '../../core/state/listing.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { CommitFacts, Source, SourceSpec } from '../../ports/source.ts';
+import type { CommitFacts, SignedObject, Source, SourceSpec } from '../../ports/source.ts';
 import { ProcessError, type Programs, run, spawnStream } from '../process/run.ts';
 import { CatFileReader } from './cat-file-reader.ts';
 import { parseCommitFacts } from './commit-reader.ts';
@@ -22,7 +22,7 @@ import { faultOfFetch, faultOfProcess, isLockTrouble, isNothingTaken } from './g
 import { fetchInProcess } from './in-process-fetch.ts';
 import { InProcessReader } from './in-process-reader.ts';
 import { FETCHED_REF, Mirror, PINS, PREVIOUS_REF, TIP_REF } from './mirror.ts';
-import { type ObjectReader, requireOid } from './object-reader.ts';
+import { isOid, type ObjectReader, requireOid } from './object-reader.ts';
 import { type PackWatch, watchPacks } from './pack-watch.ts';
 import { findRepository, readRef, removeLooseRef, writeRef } from './ref-files.ts';
 import { SharedCall } from './shared-call.ts';
@@ -54,6 +54,8 @@ export interface SourceOptions {
   /** Asked at each fetch, so that a changed credential needs no restart. */
   readonly credentials?: () => Promise<Credentials>;
   readonly programs?: Programs;
+  /** Also bring the tags below `refs/tags/windlass/`, which may carry statements. Default: no. */
+  readonly tags?: boolean;
   /** Proxy and certificate variables for http(s). Default: those of this process. */
   readonly network?: Readonly<Record<string, string>>;
   /** `none` does as if there were no git client. Default: look. */
@@ -62,6 +64,10 @@ export interface SourceOptions {
 
 const MAX_COMMIT_BYTES = 8 * 1024 * 1024;
 const MAX_TAG_LINKS = 5;
+const TAG_REFS = 'refs/windlass/tags/';
+const TAG_REFSPEC = `+refs/tags/windlass/*:${TAG_REFS}*`;
+const MOST_TAGS = 10_000;
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
 const LOCK_TRIES = 6;
 /** Ancestors looked at in process before git is asked: a push is rarely more than a handful of commits ahead. */
 const NEAR_COMMITS = 300;
@@ -162,6 +168,41 @@ class GitSource implements Source {
     return bytes;
   }
 
+  async object(oid: string): Promise<SignedObject> {
+    const { reader } = await this.#open();
+    const { type, bytes } = await reader.read(requireOid(oid), MAX_COMMIT_BYTES);
+    if (type !== 'commit' && type !== 'tag')
+      throw new Fault('GIT_REFUSED', `${oid} is a ${type}, not a commit or tag`, { data: { oid } });
+    return { oid, type, bytes };
+  }
+
+  async commitsSince(tip: string, without: string | null, most: number): Promise<readonly string[]> {
+    const { hasClient } = await this.#open();
+    const tooMany = () =>
+      new Fault('GIT_TOO_LARGE', `${this.spec.name}: more than ${most} commits came at once`, { data: { tip } });
+    if (!hasClient) {
+      const seen = new Set([requireOid(tip)]);
+      for (const id of seen) {
+        if (seen.size > most) throw tooMany();
+        if (id !== without) for (const parent of await this.#parents(id)) seen.add(parent);
+      }
+      if (without !== null) seen.delete(without);
+      return [...seen];
+    }
+    const range = [requireOid(tip), ...(without === null ? [] : [`^${requireOid(without)}`])];
+    const listed = await this.#ask(['rev-list', `--max-count=${most + 1}`, ...range, '--']);
+    if (listed.length > most) throw tooMany();
+    return listed.filter(isOid);
+  }
+
+  async tags(): Promise<readonly string[]> {
+    const { hasClient } = await this.#open();
+    if (!hasClient || this.#options.tags !== true) return [];
+    const format = '--format=%(objecttype) %(objectname)';
+    const listed = await this.#ask(['for-each-ref', `--count=${MOST_TAGS}`, format, '--', TAG_REFS]);
+    return listed.flatMap((line) => /^tag ([0-9a-f]{40})$/.exec(line)?.[1] ?? []);
+  }
+
   async pin(keep: string, commit: string): Promise<void> {
     if (!PIN_NAME.test(keep)) throw new Error(`${JSON.stringify(keep)} is not a name for a pin`);
     await this.commit(commit);
@@ -223,7 +264,9 @@ class GitSource implements Source {
   async #fetchOnce(signal: AbortSignal): Promise<string> {
     const opened = await this.#open();
     const tip = await this.#ownRef(TIP_REF);
-    if (tip !== null && this.#address.kind === 'local' && this.#isAccepted(await this.#sourceRef(), tip)) return tip;
+    // A tag may come without a commit.
+    const isQuick = this.#address.kind === 'local' && this.#options.tags !== true;
+    if (tip !== null && isQuick && this.#isAccepted(await this.#sourceRef(), tip)) return tip;
     const { fetchMs } = this.#limits;
     const stop = AbortSignal.any([signal, this.#closing.signal]);
     const fetched = opened.hasClient
@@ -286,7 +329,7 @@ class GitSource implements Source {
     for (let tries = 1; ; tries += 1) {
       const { exitCode, stderr } = await this.#programs.run({
         program: 'git',
-        args: fetchArguments(dir, this.#address, this.#ref, FETCHED_REF),
+        args: fetchArguments(dir, this.#address, this.#ref, FETCHED_REF, this.#options.tags ? [TAG_REFSPEC] : []),
         cwd: dir,
         env,
         deadlineMs: Math.max(1, until - performance.now()),
@@ -458,6 +501,26 @@ class GitSource implements Source {
     // An ancestor that the mirror does not have at all is none.
     if (/Not a valid (commit|object) name/i.test(stderr)) return false;
     throw new Fault('GIT_OBJECT_MISSING', `${this.spec.name}: ${stderr.split('\n')[0] ?? ''}`);
+  }
+
+  /** Lines of a reading call of git. */
+  async #ask(args: readonly string[]): Promise<readonly string[]> {
+    const { dir } = this.#mirror;
+    const { exitCode, stdout, stderr } = await this.#programs
+      .run({
+        program: 'git',
+        args: [...mirrorArguments(dir), ...args],
+        cwd: dir,
+        env: gitEnvironment(dir),
+        deadlineMs: this.#limits.fetchMs,
+        maxOutputBytes: MOST_OUTPUT_BYTES,
+        signal: this.#closing.signal,
+      })
+      .catch((error: unknown) => {
+        throw faultOfProcess(this.spec.name, error);
+      });
+    if (exitCode !== 0) throw new Fault('GIT_OBJECT_MISSING', `${this.spec.name}: ${stderr.split('\n')[0] ?? ''}`);
+    return stdout.split('\n').filter((line) => line !== '');
   }
 
   async #ownRef(ref: string): Promise<string | null> {

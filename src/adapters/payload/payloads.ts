@@ -37,6 +37,8 @@ export interface PayloadsOptions {
   /** Which ways are tried, in this order. */
   readonly ways?: readonly Exclude<PayloadRecord['way'], 'memory'>[];
   readonly callMs?: number;
+  /** Whether this process may read and own everything. Default: whether it is root. */
+  readonly isRoot?: boolean;
 }
 
 const DEFAULT_WAYS = ['host-path', 'helper-container', 'engine-api'] as const;
@@ -62,7 +64,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     ...(host.certificates === null ? {} : { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: host.certificates }),
   };
   const all: Readonly<Record<(typeof DEFAULT_WAYS)[number], Way>> = {
-    'host-path': openHostPath({ programs, client, isRoot: process.getuid?.() === 0 }),
+    'host-path': openHostPath({ programs, client, isRoot: options.isRoot ?? process.getuid?.() === 0 }),
     'helper-container': openHelperContainer({ programs, client, env, image: helperImage }),
     'engine-api': openEngineArchive({ programs, client, env, image: helperImage }),
   };
@@ -212,7 +214,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
       if ((await readAgain(way, place, signal)).summary.entries.count !== 1) {
         // What is in there came from elsewhere and is not ours to remove.
         undo = null;
-        throw new Fault('PAYLOAD_EXISTS', `${nameOf(place)} is not empty`);
+        throw new Fault('PAYLOAD_EXISTS', `${nameOf(place)} is not empty and is left as it is`);
       }
       const hasTrustedAttributes = summary.holds.trustedAttributes;
       const bytes = extractable(open, target, writeOptions);
@@ -268,12 +270,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     write,
     createVolume: (volume, signal) => volumes.create(volume, signal),
     removeVolume: (name, signal) => volumes.remove(name, signal),
-    async inspectVolume(name, signal) {
-      const found = await volumes.find(name, signal);
-      if (found === null) return null;
-      const { createdAt: _, ...facts } = found;
-      return facts;
-    },
+    inspectVolume: (name, signal) => volumes.find(name, signal),
     volumeSizeBytes: (name, signal) => volumes.sizeBytes(name, signal),
     close: () => client.close(),
   };

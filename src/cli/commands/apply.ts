@@ -36,7 +36,7 @@ export const command: Command = {
     // Machines get what was done as data; the plan is then for the person who looks on.
     if (json || ndjson) io.words(formatPlan(io.inWords, view));
     else io.data(formatPlan(io, view));
-    if (view.rewritten) return errorExit(view);
+    if (view.denied) return errorExit(view);
     if (hasChanges(view) && !flags['yes']) {
       if (!io.interactive)
         throw new UsageError('nobody is there to say yes\n  help     read the plan above, then give --yes');

@@ -49,7 +49,7 @@ export function hasChanges(view: PlanView): boolean {
 
 /** The exit code of what a plan cannot do: 0 when it can do all. A mistake in a declaration comes before a refusal of the world. */
 export function errorExit(view: PlanView): number {
-  if (view.rewritten) return exitOf(view.rewritten);
+  if (view.denied) return exitOf(view.denied);
   if (isInvalid(view)) return EXIT.usage;
   const refused = view.surveyed.find((one) => one.kind === 'refused');
   return refused?.kind === 'refused' ? exitOf(refused.fault) : EXIT.done;
@@ -105,7 +105,7 @@ export function formatPlan(io: Painter, view: PlanView): string {
       io.paint('yellow', `prune waits: ${view.gone.guard}; \`windlass prune --confirm ${view.gone.digest}\``),
       '',
     );
-  if (view.rewritten) lines.push(formatFault(io, view.rewritten), '');
+  if (view.denied) lines.push(formatFault(io, view.denied), '');
   if (same > 0) lines.push(`${same} in sync`);
   lines.push(formatSummary(view));
   return lines.join('\n');
@@ -187,7 +187,7 @@ export function planJson(view: PlanView): unknown {
     kept: view.gone.kept.map((one) => one.stack),
     guard: view.gone.guard,
     pruneDigest: view.gone.digest,
-    refused: view.rewritten ? { code: view.rewritten.code, message: view.rewritten.message } : null,
+    refused: view.denied ? { code: view.denied.code, message: view.denied.message } : null,
     diagnostics: view.at.fleet.diagnostics,
   };
 }

@@ -28,6 +28,7 @@ export const FAULT_REASONS = {
   GIT_OBJECT_MISSING: 'SourceUnreachable',
   GIT_TOO_LARGE: 'InvalidSpec',
   GIT_REFUSED: 'InvalidSpec',
+  NOT_VERIFIED: 'NotVerified',
   HISTORY_REWRITTEN: 'HistoryRewritten',
   TREE_REFUSED: 'InvalidSpec',
   FILES_FAILED: 'Failed',
@@ -63,6 +64,8 @@ export const FAULT_REASONS = {
   PAYLOAD_HOSTILE: 'Failed',
   PAYLOAD_UNVERIFIED: 'Failed',
   PAYLOAD_NO_WAY: 'Failed',
+  SIGNING_FAILED: 'Failed',
+  CLONE_REFUSED: 'Failed',
   NOT_FOUND: 'Failed',
   USAGE: 'Failed',
 } as const satisfies Record<FaultCode, Reason>;

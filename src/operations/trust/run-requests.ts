@@ -1,0 +1,314 @@
+// Run requests: carries out what is authorised at a tip, at most once each. Claimed durably before anything is touched, judged once more
+// after the claim, and finished after a crash only where the work itself proves that it is the same.
+import { asFault, Fault } from '../../core/fault.ts';
+import { advance, isTerminal, type LifeEvent, observe, type RequestSnapshot, settle } from '../../core/request/life.ts';
+import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
+import type { RunRecord } from '../../core/status/event.ts';
+import { planDigest } from '../../engine/digest.ts';
+import type { Receipt } from '../../ports/ledger.ts';
+import type { House } from '../house.ts';
+import { holdLeases } from '../leases.ts';
+import type { Workbench } from '../workbench.ts';
+import { lookAtTrust, type RequestAt, type TrustLook } from './look.ts';
+import { type PurgePlan, planPurge, purge } from './purge.ts';
+
+const intentKey = (id: string): string => `request-intent/${id}`;
+
+export interface RequestsDone {
+  readonly ran: readonly RequestSnapshot[];
+  /** When the next one is due; null when none is scheduled. */
+  readonly nextMs: number | null;
+}
+
+/** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. */
+export async function runRequests(bench: Workbench, tip: string, signal: AbortSignal): Promise<RequestsDone> {
+  const look = await lookAtTrust(bench.house, tip);
+  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, signal))];
+  let nextMs: number | null = null;
+  for (const request of look.requests) {
+    const snapshot = remember(bench, look, request);
+    if (request.evaluation.state === 'scheduled' && request.evaluation.untilMs !== null)
+      nextMs = Math.min(nextMs ?? Number.POSITIVE_INFINITY, request.evaluation.untilMs);
+    if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
+    const done = await runOne(bench, look, request, snapshot, signal);
+    if (done) ran.push(done);
+  }
+  return { ran, nextMs };
+}
+
+/** For a ledger without any memory: what ran before it is not known, so whatever is asked for already is refused and must be asked anew. */
+export async function refuseWhatPredates(house: House, tip: string): Promise<void> {
+  const look = await lookAtTrust(house, tip);
+  const atMs = house.clock.nowMs();
+  for (const { id, evaluation } of look.requests) {
+    const kept = look.ledger.snapshot(id) ?? observe(id, evaluation.subject, atMs);
+    if (isTerminal(kept.state)) continue;
+    look.ledger.putSnapshot(kept);
+    const detail =
+      'it is older than the memory of this controller, which cannot tell whether it ran; make a new request';
+    look.ledger.putSnapshot(advance(kept, ['VERIFY', 'REFUSE'], { atMs, reason: 'predates-ledger', detail }));
+  }
+}
+
+/** Brings the durable record up to date with the judgement; says it when something changed. */
+function remember(bench: Workbench, look: TrustLook, { id, evaluation }: RequestAt): RequestSnapshot {
+  const { clock } = bench.house;
+  const kept = look.ledger.snapshot(id);
+  const before = kept ?? observe(id, evaluation.subject, clock.nowMs());
+  if (isTerminal(before.state)) return before;
+  const after = settle(before, evaluation, clock.nowMs());
+  if (kept === null || after.state !== kept.state || after.reason !== kept.reason || after.detail !== kept.detail) {
+    if (kept === null) look.ledger.putSnapshot(before);
+    look.ledger.putSnapshot(after);
+    if (kept?.state !== after.state || kept.reason !== after.reason) say(bench, evaluation, after);
+  }
+  return after;
+}
+
+function say(bench: Workbench, evaluation: RequestEvaluation, snapshot: RequestSnapshot): void {
+  const { store, clock, redact } = bench.house;
+  const level = ['refused', 'failed', 'indeterminate'].includes(snapshot.state) ? 'warning' : 'info';
+  const words = [snapshot.state, snapshot.reason, snapshot.detail].filter((one) => one !== '').join(': ');
+  store.appendEvent({
+    atMs: clock.nowMs(),
+    stack: stackOf(evaluation),
+    level,
+    reason: 'Request',
+    message: redact(`${snapshot.id} ${words}`),
+    revision: '',
+  });
+}
+
+const stackOf = ({ request }: RequestEvaluation): string =>
+  request === null ? '@fleet' : request.kind === 'Recover' ? (request.stacks[0] ?? '@fleet') : request.stack;
+
+function move(look: TrustLook, snapshot: RequestSnapshot, events: readonly LifeEvent[], said: Said): RequestSnapshot {
+  const after = advance(snapshot, events, said);
+  look.ledger.putSnapshot(after);
+  return after;
+}
+
+interface Said {
+  readonly atMs: number;
+  readonly reason: string;
+  readonly detail?: string;
+}
+
+async function runOne(
+  bench: Workbench,
+  look: TrustLook,
+  at: RequestAt,
+  snapshot: RequestSnapshot,
+  signal: AbortSignal,
+): Promise<RequestSnapshot | null> {
+  const { house } = bench;
+  const { clock, store, redact } = house;
+  const { request } = at.evaluation;
+  if (request?.kind !== 'Purge') {
+    wait(look, snapshot, `${request?.kind.toLowerCase() ?? 'it'} is not carried out by this version`, clock.nowMs());
+    return null;
+  }
+  const facts = await planPurge(house, bench.look, request, signal);
+  if (facts.kind === 'wait') {
+    wait(look, snapshot, facts.why, clock.nowMs());
+    return null;
+  }
+  const { plan } = facts;
+  const digest = planDigest({
+    plan: { operation: 'purge', phases: [] },
+    desired: [request.stack],
+    observed: plan.volumes.map((one) => `${one.name} ${one.createdAt}`),
+  }).slice('sha256:'.length);
+  if (request.plan !== undefined && request.plan !== digest) {
+    wait(
+      look,
+      snapshot,
+      `it was approved for the plan ${request.plan.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`,
+      clock.nowMs(),
+    );
+    return null;
+  }
+  let leases: ReturnType<typeof holdLeases>;
+  try {
+    leases = holdLeases(house, [request.stack]);
+  } catch (error) {
+    wait(look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
+    return null;
+  }
+  try {
+    const nowMs = clock.nowMs();
+    const claimed = advance(snapshot, ['CLAIM'], { atMs: nowMs, reason: 'claimed' });
+    const { subject, nonces } = at.evaluation;
+    const { effective } = look.chain;
+    if (subject === null || effective === null) throw new Error(`${at.id} is ready without a file or a policy`);
+    const answer = look.ledger.claim(
+      { id: at.id, subject, nonces, tip: look.tip, policy: effective.sha256, plan: digest, claimedAtMs: nowMs },
+      claimed,
+    );
+    if (answer.kind === 'refused') return null;
+    look.ledger.putReceipt(receiptOf(look, at, digest, nowMs));
+    store.putValue(intentKey(at.id), plan);
+    return await act(bench, look, at.id, request.stack, plan, claimed, signal);
+  } catch (error) {
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: request.stack,
+      level: 'error',
+      reason: 'Request',
+      message: redact(`${at.id}: ${asFault(error, 'ENGINE_REFUSED').message}`),
+      revision: look.tip,
+    });
+    throw error;
+  } finally {
+    leases.release();
+  }
+}
+
+/** Not spent and not over: it is looked at again. */
+function wait(look: TrustLook, snapshot: RequestSnapshot, why: string, atMs: number): void {
+  if (snapshot.detail !== why) look.ledger.putSnapshot({ ...snapshot, reason: 'waits', detail: why, sinceMs: atMs });
+}
+
+/** From `claimed` or `executing`, with the lease held. */
+async function act(
+  bench: Workbench,
+  look: TrustLook,
+  id: string,
+  stack: string,
+  plan: PurgePlan,
+  snapshot: RequestSnapshot,
+  signal: AbortSignal,
+): Promise<RequestSnapshot> {
+  const { house } = bench;
+  const { store, clock, redact } = house;
+  let now = snapshot;
+  if (now.state === 'claimed') {
+    // Revocations and the policy are read again: what was true before the claim may not be now.
+    const again = await lookAtTrust(house, look.tip, { except: id });
+    const evaluation = again.requests.find((one) => one.id === id)?.evaluation;
+    if (evaluation?.state !== 'ready') {
+      const reason = evaluation?.reason ?? 'request-not-regular';
+      return end(
+        bench,
+        look,
+        stack,
+        move(look, now, ['REFUSE'], { atMs: clock.nowMs(), reason, detail: evaluation?.detail ?? '' }),
+      );
+    }
+    now = move(look, now, ['EXECUTE'], { atMs: clock.nowMs(), reason: 'executing' });
+  }
+  const record: RunRecord = {
+    id: clock.id(),
+    stack,
+    operation: 'purge',
+    trigger: `request ${id}`,
+    revision: look.tip,
+    digest: look.ledger.claimOf(id)?.plan ?? '',
+    startedAtMs: clock.nowMs(),
+    endedAtMs: 0,
+    outcome: 'running',
+    message: '',
+    changes: plan.volumes.map((one) => `remove the volume ${one.name}`),
+  };
+  store.putRun(record);
+  try {
+    const gone = await purge(house, plan, signal);
+    store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
+    const detail = gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
+    return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
+  } catch (error) {
+    const fault = asFault(error, 'ENGINE_REFUSED');
+    const message = redact(fault.message);
+    store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'failed', message });
+    // Stopped or out of reach: what is left is finished at the next look.
+    if (fault.code === 'CANCELLED' || fault.code === 'ENGINE_UNREACHABLE' || signal.aborted) throw fault;
+    return end(
+      bench,
+      look,
+      stack,
+      move(look, now, ['FAIL'], { atMs: clock.nowMs(), reason: fault.code, detail: message }),
+    );
+  }
+}
+
+function end(bench: Workbench, look: TrustLook, stack: string, snapshot: RequestSnapshot): RequestSnapshot {
+  const { store, clock, redact } = bench.house;
+  const receipt = look.ledger.receipt(snapshot.id);
+  if (receipt && receipt.outcome === null)
+    look.ledger.putReceipt({
+      ...receipt,
+      outcome: snapshot.state,
+      detail: redact(snapshot.detail),
+      endedAtMs: clock.nowMs(),
+    });
+  store.deleteValue(intentKey(snapshot.id));
+  store.appendEvent({
+    atMs: clock.nowMs(),
+    stack,
+    level: snapshot.state === 'succeeded' ? 'info' : 'error',
+    reason: 'Request',
+    message: redact(`${snapshot.id} ${snapshot.state}: ${snapshot.detail}`),
+    revision: look.tip,
+  });
+  return snapshot;
+}
+
+/** What a killed controller left between claim and end. */
+async function finishClaimed(
+  bench: Workbench,
+  look: TrustLook,
+  signal: AbortSignal,
+): Promise<readonly RequestSnapshot[]> {
+  const { house } = bench;
+  const { store, clock } = house;
+  const done: RequestSnapshot[] = [];
+  for (const snapshot of look.ledger.snapshots()) {
+    if (snapshot.state !== 'claimed' && snapshot.state !== 'executing') continue;
+    const plan = store.value(intentKey(snapshot.id)) as PurgePlan | undefined;
+    if (plan === undefined) {
+      // Nothing tells what it was about to touch, so nothing is touched: not even once more.
+      const detail = 'it was interrupted, and its intent is not on record';
+      done.push(
+        end(
+          bench,
+          look,
+          '@fleet',
+          move(look, snapshot, ['DOUBT'], { atMs: clock.nowMs(), reason: 'interrupted', detail }),
+        ),
+      );
+      continue;
+    }
+    let leases: ReturnType<typeof holdLeases> | null = null;
+    try {
+      leases = holdLeases(house, [plan.stack]);
+      done.push(await act(bench, look, snapshot.id, plan.stack, plan, snapshot, signal));
+    } catch (error) {
+      // Held by another process, or out of reach: the next look tries again.
+      if (!(error instanceof Fault) || (error.code !== 'LOCK_HELD' && error.code !== 'ENGINE_UNREACHABLE')) throw error;
+    } finally {
+      leases?.release();
+    }
+  }
+  return done;
+}
+
+function receiptOf(look: TrustLook, { id, bytes, evaluation }: RequestAt, plan: string, claimedAtMs: number): Receipt {
+  const base64 = (raw: Uint8Array): string => Buffer.from(raw).toString('base64');
+  const oids = [evaluation.requester, ...evaluation.approvals].flatMap((one) => (one === null ? [] : [one.oid]));
+  return {
+    id,
+    subject: evaluation.subject ?? '',
+    requestBase64: base64(bytes),
+    statements: oids.flatMap((oid) => {
+      const object = look.objects.get(oid);
+      return object ? [{ oid, type: object.type, base64: base64(object.bytes) }] : [];
+    }),
+    policyBase64: base64(look.chain.effective?.bytes ?? new Uint8Array()),
+    tip: look.tip,
+    plan,
+    claimedAtMs,
+    outcome: null,
+    detail: '',
+    endedAtMs: null,
+  };
+}
