@@ -17,6 +17,7 @@ import {
   nonce,
   policyOf,
   principals,
+  readingsOf,
   requestBytes,
   resigned,
   restoreRule,
@@ -536,6 +537,33 @@ describe('each attack ends in its own reason', () => {
     expect(evaluateRequest(undefined as never)).toMatchObject({ state: 'refused', reason: 'authority-error' });
   });
 
+  it('a statement about a policy says nothing about a request, though it names its bytes', async () => {
+    const objects = [...honest().slice(0, 2), say('cleo', 'policy', subject, policy.sha256)];
+    expect(await standing({ objects })).toBe('awaitingApprovals approvals-missing not-about-requests');
+  });
+
+  it('a reading that names nobody of the policy does not count, however it came about', async () => {
+    const [asked, first, second] = await readingsOf({ objects: honest() });
+    for (const principal of ['zoe', 'constructor', '__proto__']) {
+      if (second?.reading.kind !== 'statement') throw new Error('a statement was expected');
+      const named = {
+        ...second,
+        reading: { ...second.reading, statement: { ...second.reading.statement, principal } },
+      };
+      const found = evaluateRequest({
+        path: 'requests/orders.yaml',
+        bytes,
+        tip: { tip: '', descendsFromGenesis: true, descendsFromAccepted: true, isRegularBlob: true },
+        statements: [asked!, first!, named],
+        policy,
+        anchor: anchorOf(),
+        spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+        nowMs: NOW,
+      });
+      expect([found.state, found.ignored[0]?.reason]).toEqual(['awaitingApprovals', 'signer-unnamed']);
+    }
+  });
+
   it('facts that are not plainly true are false', async () => {
     for (const tip of [{ descendsFromAccepted: 'yes' }, { isRegularBlob: undefined }, { descendsFromGenesis: 1 }])
       expect((await evaluate({ objects: honest(), tip: tip as never })).state).toBe('refused');
@@ -543,9 +571,7 @@ describe('each attack ends in its own reason', () => {
 
   it('a reading that is not of now does not count', async () => {
     const objects = honest();
-    const { statements } = await import('./court.ts').then(async ({ readingsOf }) => ({
-      statements: await readingsOf({ objects, nowMs: NOW - HOUR }),
-    }));
+    const statements = await readingsOf({ objects, nowMs: NOW - HOUR });
     const found = evaluateRequest({
       path: 'requests/orders.yaml',
       bytes,

@@ -178,6 +178,12 @@ describe('the next version', () => {
     expect(await told({ files: [file(1, first), file(3, third)], objects })).toBe('1 3:policy-gap');
   });
 
+  it('has no effect when two files claim its number', async () => {
+    const objects = [sign('anna', second), sign('bert', second)];
+    const twice = [file(1, first), file(2, second), file(2, policyBytes({ version: 2, previous: sha256Of(first) }))];
+    expect(await told({ files: twice, objects })).toBe('1 2:policy-altered');
+  });
+
   it('has no effect when its name is written in another way', async () => {
     const objects = [sign('anna', second), sign('bert', second)];
     const named = { path: 'trust/policy/v00002.yaml', bytes: second };
