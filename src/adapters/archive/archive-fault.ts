@@ -18,3 +18,10 @@ export function asArchiveFault(error: unknown, what: string): Fault {
 export function throwIfCancelled(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new Fault('CANCELLED', 'the archive store was told to stop', { cause: signal.reason });
 }
+
+/** SQLite says it as 8 (READONLY) or 14 (CANTOPEN). */
+export function isReadOnly(error: unknown): boolean {
+  const code = codeOf(error);
+  const primary = ((error as { errcode?: number } | null)?.errcode ?? 0) % 256;
+  return code === 'EROFS' || code === 'EACCES' || code === 'EPERM' || primary === 8 || primary === 14;
+}

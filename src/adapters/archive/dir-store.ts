@@ -15,7 +15,7 @@ import {
 } from '../../core/archive/manifest.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
-import { asArchiveFault, codeOf, throwIfCancelled } from './archive-fault.ts';
+import { asArchiveFault, codeOf, isReadOnly, throwIfCancelled } from './archive-fault.ts';
 import { withStoreLock } from './store-lock.ts';
 import { untilAborted } from './until-aborted.ts';
 import { removed, WriterFolder } from './writer-folder.ts';
@@ -47,7 +47,7 @@ export class DirStore implements ArchiveStore {
     this.#directory = options.directory;
     this.#blobs = join(options.directory, 'blobs', 'sha256');
     this.#manifests = join(options.directory, 'manifests');
-    this.#writer = new WriterFolder(join(options.directory, 'incoming'));
+    this.#writer = new WriterFolder(join(options.directory, 'incoming'), (work) => this.#alone(work));
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
@@ -56,7 +56,7 @@ export class DirStore implements ArchiveStore {
   async putBlob(source: AsyncIterable<Uint8Array>, signal?: AbortSignal, expected?: BlobRef): Promise<BlobRef> {
     throwIfCancelled(signal);
     const part = await this.#says('a blob could not be begun', async () => {
-      await this.#layOut();
+      await this.#beginWriting();
       return await this.#writer.fresh();
     });
     try {
@@ -83,14 +83,15 @@ export class DirStore implements ArchiveStore {
     return await this.#says('a blob could not be looked for', async () => {
       if (!(await isFile(path))) return false;
       try {
+        await this.#beginWriting();
         return await this.#alone(async () => {
           if (!(await isFile(path))) return false;
           await this.#writer.keep(digest);
           return true;
         });
       } catch (error) {
-        // A store that cannot be written to is not collected either.
-        if (codeOf(error) === 'EROFS' || codeOf(error) === 'EACCES') return true;
+        // Who cannot write into the store cannot keep anything either, and will not name it.
+        if (isReadOnly(error)) return true;
         throw error;
       }
     });
@@ -113,7 +114,7 @@ export class DirStore implements ArchiveStore {
         data: { archive: read.id },
       });
     await this.#says('a manifest could not be stored', async () => {
-      await this.#layOut();
+      await this.#beginWriting();
       await this.#alone(async () => {
         await this.#checkWhole(read);
         const path = this.#manifestPath(read.id);
@@ -255,6 +256,11 @@ export class DirStore implements ArchiveStore {
       throw error;
     });
     return this.#laidOut;
+  }
+
+  async #beginWriting(): Promise<void> {
+    await this.#layOut();
+    await this.#writer.ready();
   }
 
   #alone<T>(work: () => Promise<T>): Promise<T> {

@@ -1,22 +1,35 @@
-// Writer folder: where one process keeps what it is just writing into the store, and an empty file for each blob that no manifest names yet.
-// Its name says whose it is, so that what a dead process left can be told from what a living one is writing.
+// Writer folder: where one writer keeps what it is just writing into the store, and an empty file for each blob that no manifest names yet.
+// It holds a lock in it while it lives, so that what a dead one left can be told from what a living one is writing.
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAlive, ownIdentity, type ProcessIdentity } from '../process/identity.ts';
 import { codeOf } from './archive-fault.ts';
+import { type HeldLock, tryLock } from './store-lock.ts';
 
+const NAME = /^w-[0-9a-f]{24}$/;
 const DIGEST = /^[0-9a-f]{64}$/;
-/** A living process that neither names nor releases a blob for so long has forgotten it. */
+const OWNER = 'owner';
+/** A living writer that neither names nor releases a blob for so long has forgotten it. */
 const FORGOTTEN_MS = 7 * 86_400_000;
 
 export class WriterFolder {
   readonly #incoming: string;
-  readonly #name = `w-${ownIdentity.pid}-${encodeURIComponent(ownIdentity.born)}-${randomBytes(8).toString('hex')}`;
-  #made: Promise<string> | null = null;
+  readonly #alone: <T>(work: () => Promise<T>) => Promise<T>;
+  #made: Promise<{ readonly folder: string; readonly lock: HeldLock }> | null = null;
 
-  constructor(incoming: string) {
+  /** `alone` runs its work under the store's lock. */
+  constructor(incoming: string, alone: <T>(work: () => Promise<T>) => Promise<T>) {
     this.#incoming = incoming;
+    this.#alone = alone;
+  }
+
+  /** To be awaited before the store's lock is taken and anything below is called. */
+  async ready(): Promise<void> {
+    this.#made ??= this.#alone(() => this.#make()).catch((error: unknown) => {
+      this.#made = null;
+      throw error;
+    });
+    await this.#made;
   }
 
   /** Path of a file that does not exist yet. */
@@ -31,16 +44,15 @@ export class WriterFolder {
 
   async release(digests: readonly string[]): Promise<void> {
     if (this.#made === null) return;
-    const folder = await this.#made;
+    const folder = await this.#folder();
     for (const digest of digests) await removed(unlink(join(folder, digest)));
   }
 
-  /** Digests that living writers keep. Under the store's lock. */
+  /** Digests that living writers keep. Under the store's lock, after `clean`. */
   async kept(nowMs: number): Promise<ReadonlySet<string>> {
     const kept = new Set<string>();
     for (const name of await namesIn(this.#incoming)) {
-      const owner = ownerOf(name);
-      if (owner === null || !isAlive(owner)) continue;
+      if (!NAME.test(name)) continue;
       for (const digest of await namesIn(join(this.#incoming, name))) {
         if (!DIGEST.test(digest)) continue;
         const facts = await stat(join(this.#incoming, name, digest)).catch(() => null);
@@ -50,45 +62,40 @@ export class WriterFolder {
     return kept;
   }
 
-  /** Takes away what writers left that have ended; what is no writer's folder is not touched. */
+  /** Takes away what writers left that have ended; what is no writer's folder is not touched. Under the store's lock. */
   async clean(): Promise<void> {
     for (const name of await namesIn(this.#incoming)) {
-      const owner = ownerOf(name);
-      if (owner !== null && !isAlive(owner)) await rm(join(this.#incoming, name), { recursive: true, force: true });
+      if (!NAME.test(name)) continue;
+      const folder = join(this.#incoming, name);
+      const lock = tryLock(join(folder, OWNER));
+      if (lock === null) continue;
+      lock.release();
+      await rm(folder, { recursive: true, force: true });
     }
   }
 
   async close(): Promise<void> {
     if (this.#made === null) return;
-    const folder = await this.#made;
+    const { folder, lock } = await this.#made;
     this.#made = null;
+    lock.release();
     await rm(folder, { recursive: true, force: true });
   }
 
-  #folder(): Promise<string> {
-    this.#made ??= this.#make().catch((error: unknown) => {
-      this.#made = null;
-      throw error;
-    });
-    return this.#made;
+  async #folder(): Promise<string> {
+    if (this.#made === null) throw new Error('the folder of a writer is asked for before it is ready');
+    return (await this.#made).folder;
   }
 
-  async #make(): Promise<string> {
-    const folder = join(this.#incoming, this.#name);
+  /** Under the store's lock, so that nobody sees the folder before its own lock is held. */
+  async #make(): Promise<{ readonly folder: string; readonly lock: HeldLock }> {
     await mkdir(this.#incoming, { recursive: true, mode: 0o700 });
     await this.clean();
+    const folder = join(this.#incoming, `w-${randomBytes(12).toString('hex')}`);
     await mkdir(folder, { mode: 0o700 });
-    return folder;
-  }
-}
-
-function ownerOf(name: string): ProcessIdentity | null {
-  const match = /^w-([1-9][0-9]{0,9})-([A-Za-z0-9%.-]{0,200})-[0-9a-f]{16}$/.exec(name);
-  if (!match) return null;
-  try {
-    return { pid: Number(match[1]), born: decodeURIComponent(match[2]!) };
-  } catch {
-    return null;
+    const lock = tryLock(join(folder, OWNER));
+    if (lock === null) throw new Error(`${folder} is locked although it is new`);
+    return { folder, lock };
   }
 }
 

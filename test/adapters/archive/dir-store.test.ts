@@ -94,6 +94,7 @@ describe('the directory', () => {
       await writeFile(join(directory, path), 'mine');
     await mkdir(join(directory, 'blobs/sha256/zz'));
     expect((await store.collect()).blobs).toBe(4);
+    await store.close();
     expect((await filesBelow(directory)).filter((path) => path !== 'lock')).toEqual([
       'blobs/sha256/ab-copy',
       'blobs/sha256/notes.txt',
@@ -174,7 +175,9 @@ describe('a full disk', () => {
     );
     expect(said).toMatch(/^ARCHIVE_NO_SPACE a blob could not be written: no space is left/);
     expect(await filesBelow(join(directory, 'blobs'))).toEqual([]);
-    expect(await filesBelow(join(directory, 'incoming'))).toEqual([]);
+    expect((await filesBelow(join(directory, 'incoming'))).filter((path) => !path.endsWith('/owner'))).toEqual([]);
+    await new DirStore({ directory }).collect();
+    expect(await readdir(join(directory, 'incoming'))).toEqual([]);
   });
 
   it('that is really full is told apart from one that is broken', async () => {
@@ -262,6 +265,29 @@ describe('a killed writer', () => {
     const began = performance.now();
     await putSample(new DirStore({ directory }));
     expect(performance.now() - began).toBeLessThan(10_000);
+  });
+
+  it('is told from one that lives in another container, where process numbers mean nothing', async () => {
+    const store = new DirStore({ directory });
+    const { digest } = await store.putBlob(chunksOf('new'));
+    const collector = `
+      const { DirStore } = await import(process.argv[1]);
+      console.log(JSON.stringify(await new DirStore({ directory: process.argv[2] }).collect()));
+    `;
+    const module = join(import.meta.dirname, '../../../src/adapters/archive/dir-store.ts');
+    const command = [process.execPath, '--input-type=module', '-e', collector, module, directory];
+    const collect = (): unknown => {
+      try {
+        const inNamespace = ['--pid', '--fork', '--mount-proc', ...command];
+        return JSON.parse(execFileSync('unshare', inNamespace, { encoding: 'utf8', stdio: 'pipe' }));
+      } catch {
+        return JSON.parse(execFileSync(command[0]!, command.slice(1), { encoding: 'utf8' }));
+      }
+    };
+    expect(collect()).toEqual({ blobs: 0, sizeBytes: 0 });
+    expect(await store.hasBlob(digest)).toBe(true);
+    await store.close();
+    expect(collect()).toEqual({ blobs: 1, sizeBytes: 3 });
   });
 
   it('is told from one that lives: what that one is writing stays', async () => {
