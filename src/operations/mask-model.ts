@@ -1,9 +1,12 @@
 // A resolved project for people's eyes: what may be secret is masked, tokens and opened values alike.
+import { replaceTokens } from '../core/render/token.ts';
 import type { Desired } from '../core/state/desired.ts';
 
 /** Plain JSON of the project; environment values and build arguments whose field is masked in `desired` read `(secret)`. */
 export function maskModel(text: string, desired: Desired, redact: (text: string) => string): unknown {
-  const model = JSON.parse(redact(text)) as { services?: Record<string, Record<string, unknown>> };
+  const model = JSON.parse(redact(replaceTokens(text, () => '(secret)'))) as {
+    services?: Record<string, Record<string, unknown>>;
+  };
   for (const service of desired.services)
     for (const [path, value] of Object.entries(service.fields)) {
       if (!value.startsWith('~')) continue;

@@ -13,7 +13,7 @@ import type { Desired, Model } from '../core/state/desired.ts';
 import type { FileToWrite } from '../ports/files.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
-import { markSecrets, openSecrets, type SecretMarks } from './secrets.ts';
+import { markSecrets, type OpenedSecrets, openSecrets, type SecretMarks } from './secrets.ts';
 
 /** Bumped when the same inputs would be resolved to something else. */
 const RESOLVE_VERSION = 1;
@@ -58,6 +58,8 @@ interface Kept extends SecretsKept {
   readonly unminted: readonly SecretRef[];
 }
 
+type SecretUse = 'open' | 'mint' | 'closed';
+
 const secretsKey = (stack: string): string => `secrets/${stack}`;
 
 export const treeDirOf = (stateDir: string, stack: string): string => join(stateDir, 'stacks', stack, 'tree');
@@ -88,24 +90,26 @@ export class Resolver {
 
   /**
    * Reads only, unless `mint`: then secrets that the stack asks to be minted are made, which is for a deploy that somebody said yes to.
+   * `closed` opens no secret and asks no vault: enough for who wants to know what is declared.
    * Throws InvalidStack for a mistake in the declaration, Fault when the world refuses.
    */
   async resolve(
     stack: LoadedStack,
     at: FleetAt,
     signal?: AbortSignal,
-    { mint = false }: { readonly mint?: boolean } = {},
+    { mint = false, closed = false }: { readonly mint?: boolean; readonly closed?: boolean } = {},
   ): Promise<Resolved> {
     const inputDigest = await this.#inputDigest(stack, at);
-    const known = await this.#known(stack.name, at, inputDigest);
+    const use = closed ? 'closed' : mint ? 'mint' : 'open';
+    const known = await this.#known(stack.name, at, inputDigest, use);
     const kept =
       known && !(mint && known.unminted.length > 0)
         ? known
-        : (await this.#run(stack, at, inputDigest, mint, signal)).kept;
+        : (await this.#run(stack, at, inputDigest, use, signal)).kept;
     const modelOf = async (inner?: AbortSignal): Promise<Model> => {
       const model = this.#models.get(stack.name);
       if (model?.of === kept) return model.model;
-      return (await this.#run(stack, at, inputDigest, false, inner)).model;
+      return (await this.#run(stack, at, inputDigest, closed ? 'closed' : 'open', inner)).model;
     };
     return {
       desired: { ...kept.desired, revision: at.revision.commit },
@@ -124,17 +128,20 @@ export class Resolver {
   }
 
   /** The last answer for a stack, without Compose; null when its inputs or the values of its secrets changed. */
-  async #known(stack: string, at: FleetAt, inputDigest: string): Promise<Kept | null> {
+  async #known(stack: string, at: FleetAt, inputDigest: string, use: SecretUse): Promise<Kept | null> {
     const memory = this.#kept.get(stack);
-    const kept = memory?.inputDigest === inputDigest ? memory : this.#stored(stack, inputDigest);
-    if (!kept) return null;
-    const { secrets } = kept;
-    if (secrets.length > 0) {
+    const isAsked = async (kept: Kept | null | undefined): Promise<boolean> => {
+      if (kept?.inputDigest !== inputDigest) return false;
+      const { secrets } = kept;
+      if (secrets.length === 0 || use === 'closed') return true;
       const marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
-      if (secrets.some(({ ref }) => marks[ref] !== kept.marks[ref])) return null;
-    }
-    this.#kept.set(stack, kept);
-    return kept;
+      return secrets.every(({ ref }) => marks[ref] === kept.marks[ref]);
+    };
+    if (memory && (await isAsked(memory))) return memory;
+    const stored = this.#stored(stack, inputDigest);
+    if (!stored || !(await isAsked(stored))) return null;
+    this.#kept.set(stack, stored);
+    return stored;
   }
 
   #stored(stack: string, inputDigest: string): Kept | null {
@@ -178,7 +185,7 @@ export class Resolver {
     stack: LoadedStack,
     at: FleetAt,
     inputDigest: string,
-    mint: boolean,
+    use: SecretUse,
     signal?: AbortSignal,
   ): Promise<{ kept: Kept; model: Model }> {
     return this.#slot(async () => {
@@ -199,11 +206,7 @@ export class Resolver {
       };
       const closed = await this.#config(stack, context, prepared, signal);
       const secrets = secretsOf(stack, prepared, closed);
-      // Marked before they are opened: a value that changes in between is seen by the next resolve.
-      let marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
-      const { values, unminted } = await openSecrets(this.#house, at.listing, secrets, { mint });
-      if (mint && Object.values(marks).includes(null))
-        marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
+      const { values, unminted, marks } = await this.#open(secrets, at, use);
       const open = (ref: string): string => values.get(ref) ?? encodeToken(ref);
       // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
       const text = replaceTokens(closed, (ref) => JSON.stringify(open(ref)).slice(1, -1).replaceAll('$', '$$$$'));
@@ -228,6 +231,20 @@ export class Resolver {
       }
       return { kept, model };
     });
+  }
+
+  /** A closed one has no marks, so that nobody else takes it for one that is known. */
+  async #open(
+    secrets: readonly SecretRef[],
+    at: FleetAt,
+    use: SecretUse,
+  ): Promise<OpenedSecrets & { readonly marks: SecretMarks }> {
+    if (use === 'closed') return { values: new Map(), unminted: secrets, marks: {} };
+    // Marked before they are opened: a value that changes in between is seen by the next resolve.
+    const marks = await markSecrets(this.#house, at.listing, secrets, this.#saltNow());
+    const opened = await openSecrets(this.#house, at.listing, secrets, { mint: use === 'mint' });
+    const isMade = use === 'mint' && Object.values(marks).includes(null);
+    return { ...opened, marks: isMade ? await markSecrets(this.#house, at.listing, secrets, this.#saltNow()) : marks };
   }
 
   #saltNow(): string {

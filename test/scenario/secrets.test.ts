@@ -114,6 +114,45 @@ describe('who only looks', () => {
   });
 });
 
+describe('who wants to know what is declared', () => {
+  const ELSEWHERE = {
+    'stacks/shop/stack.yaml':
+      'apiVersion: windlass/v1\nkind: Stack\nvars: { PASSWORD: "ref+vault://smtp", TOKEN: "ref+env://HOME" }\n',
+    'stacks/shop/compose.yaml': `services:
+  web:
+    image: windlass-test/busybox:1
+    environment: { PASSWORD: $PASSWORD }
+configs:
+  one: { content: "token: $TOKEN" }
+`,
+  };
+
+  it('needs no vault and no secret: validate and render', async () => {
+    const { sim, run, made } = desk(ELSEWHERE);
+    sim.house = { ...sim.house, vault: null };
+    expect((await run('validate')).code).toBe(0);
+    const { code, out } = await run('render shop');
+    expect([code, out]).toEqual([0, expect.stringMatching(/PASSWORD: \(secret\)/)]);
+    expect(out).not.toMatch(/WLREF/);
+    expect(made()).toEqual([]);
+  });
+
+  it('leaves nothing behind that a plan takes for an answer', async () => {
+    const { sim, vault, models } = desk(SHOP);
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    const [stack] = at.fleet.stacks.values();
+    if (!stack) throw new Error('no stack');
+    const closed = await sim.bench.resolver.resolve(stack, at, undefined, { closed: true });
+    expect(closed.unminted).toHaveLength(1);
+    await expect(closed.model()).rejects.toMatchObject({ code: 'VAULT_SECRET_MISSING' });
+    await vault.put('PASSWORD', 'stack/shop', 'set before the deploy');
+    await sim.apply();
+    expect(models.at(-1)).toContain('set before the deploy');
+    const again = await sim.bench.resolver.resolve(stack, at, undefined, { closed: true });
+    expect(again.unminted).toEqual([]);
+  });
+});
+
 describe('who deploys', () => {
   it('makes each secret once, for provider and consumer the same, and the second plan is empty', async () => {
     const { run, vault, made, models } = desk();
