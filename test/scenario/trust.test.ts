@@ -1,0 +1,482 @@
+// Requests from git to the engine: real signed commits, a real ledger, a simulated engine. What authorises once, and what never does.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openSource } from '../../src/adapters/git/repository.ts';
+import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { formatInstant } from '../../src/core/spec/request.ts';
+import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
+import type { House } from '../../src/operations/house.ts';
+import { accept } from '../../src/operations/lineage.ts';
+import { lookAtTrust } from '../../src/operations/trust/look.ts';
+import { runRequests } from '../../src/operations/trust/run-requests.ts';
+import { unverified } from '../../src/operations/unverified.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
+import type { Payloads } from '../../src/ports/payloads.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const FLEET = 'fleet-0001';
+const REF = 'refs/heads/main';
+const HOUR = 3_600_000;
+
+class Fleet {
+  readonly sim = new SimHouse();
+  readonly dir = mkdtempSync(join(tmpdir(), 'wlt-trust-'));
+  readonly bare = join(this.dir, 'fleet.git');
+  readonly clone = join(this.dir, 'clone');
+  readonly genesis: string;
+  readonly removed: string[] = [];
+  readonly #made = new Map<string, string>();
+  readonly #closers: (() => unknown)[] = [];
+  /** Called in the middle of the removal of a volume. */
+  onRemove: (name: string) => void = () => {};
+  bench: Workbench;
+  #nonce = 0;
+
+  constructor(options: { readonly deploy?: 'none' | 'head' | 'all'; readonly minDelay?: string } = {}) {
+    execFileSync('git', ['init', '-q', '--bare', '-b', 'main', this.bare]);
+    execFileSync('git', ['init', '-q', '-b', 'main', this.clone]);
+    this.git('remote', 'add', 'origin', this.bare);
+    for (const name of ['anna', 'bert', 'cleo', 'mallory'])
+      execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', join(this.dir, name)]);
+    this.genesis = this.commit({ 'README.md': 'a fleet' });
+    this.commit({ 'trust/policy/v0001.yaml': this.policy(1, options.minDelay) });
+    this.bench = this.open(options.deploy);
+  }
+
+  git(...args: string[]): string {
+    const date = `${Math.floor(this.sim.clock.nowMs() / 1000)} +0000`;
+    return execFileSync(
+      'git',
+      ['-c', 'user.name=T', '-c', 'user.email=t@example.org', '-c', 'gpg.format=ssh', ...args],
+      {
+        cwd: this.clone,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...process.env, GIT_COMMITTER_DATE: date, GIT_AUTHOR_DATE: date, GIT_CONFIG_GLOBAL: '/dev/null' },
+      },
+    ).trim();
+  }
+
+  policy(version: number, minDelay?: string, more = ''): string {
+    const key = (name: string) => readFileSync(join(this.dir, `${name}.pub`), 'utf8').trim();
+    const previous = version === 1 ? '' : `previous: ${this.subject(`trust/policy/v000${version - 1}.yaml`)}\n`;
+    return `apiVersion: windlass/v1
+kind: Policy
+version: ${version}
+${previous}fleet: ${FLEET}
+principals:
+${['anna', 'bert', 'cleo'].map((name) => `  ${name}: { ssh: ["${key(name)}"] }\n`).join('')}${more}admins: { members: [anna, bert], threshold: 2 }
+rules:
+  - operation: purge
+    stacks: ["*"]
+    requesters: [anna]
+    approvers: [bert, cleo]
+    threshold: 2
+${minDelay ? `    minDelay: ${minDelay}\n` : ''}  - { operation: deploy, stacks: ["*"], requesters: [anna] }
+`;
+  }
+
+  file(path: string): string {
+    return readFileSync(join(this.clone, path), 'utf8');
+  }
+
+  subject(path: string): string {
+    return createHash('sha256')
+      .update(readFileSync(join(this.clone, path)))
+      .digest('hex');
+  }
+
+  /** Signed when a key is named. */
+  commit(files: Readonly<Record<string, string>>, message = 'change', key?: string): string {
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(this.clone, path)), { recursive: true });
+      writeFileSync(join(this.clone, path), text);
+      this.git('add', path);
+    }
+    const file = join(this.dir, 'message');
+    writeFileSync(file, message.endsWith('\n') ? message : `${message}\n`);
+    const sign = key ? [`-S${join(this.dir, key)}`] : ['--no-gpg-sign'];
+    this.git('commit', '-q', '--allow-empty', '--cleanup=verbatim', '-F', file, ...sign);
+    this.git('push', '-q', '--force', 'origin', 'HEAD:main');
+    return this.git('rev-parse', 'HEAD');
+  }
+
+  message(
+    type: StatementType,
+    subject: string,
+    more: { readonly fleet?: string; readonly environment?: string; readonly policy?: string } = {},
+  ): string {
+    return formatStatement({
+      title: `${type} something`,
+      type,
+      fleet: more.fleet ?? FLEET,
+      ref: REF,
+      environment: more.environment ?? 'production',
+      subject,
+      policy: more.policy ?? this.subject('trust/policy/v0001.yaml'),
+      expiresMs: Math.floor((this.sim.clock.nowMs() + 24 * HOUR) / 1000) * 1000,
+      nonce: createHash('md5')
+        .update(`${this.#nonce++}`)
+        .digest('hex'),
+    });
+  }
+
+  request(id: string, key: string | null = 'anna', volumes = 'all'): string {
+    const expires = formatInstant(Math.floor((this.sim.clock.nowMs() + 48 * HOUR) / 1000) * 1000);
+    const text = `apiVersion: windlass/v1\nkind: Purge\nstack: shop\nvolumes: ${volumes}\nreason: no longer needed ${id}\nexpires: ${expires}\n`;
+    const path = `requests/${id}.yaml`;
+    const subject = createHash('sha256').update(text).digest('hex');
+    this.commit({ [path]: text }, this.message('request', subject), key ?? undefined);
+    return subject;
+  }
+
+  approve(subject: string, key: string, more: Parameters<Fleet['message']>[2] = {}): string {
+    return this.commit({}, this.message('approve', subject, more), key);
+  }
+
+  open(deploy: 'none' | 'head' | 'all' = 'none'): Workbench {
+    const { sim } = this;
+    const source = openSource({
+      spec: { name: 'main', url: this.bare, ref: 'main' },
+      mirrorDir: join(sim.dir, 'mirror.git'),
+      clock: sim.clock,
+      tags: true,
+    });
+    const ledger = openLedger({ directory: sim.dir, fleet: FLEET });
+    this.#closers.push(
+      () => source.close(),
+      () => ledger.close(),
+    );
+    const { volumes } = sim.world.engine;
+    const payloads = {
+      inspectVolume: async (name: string) =>
+        volumes.has(name) ? ({ name, createdAt: this.#made.get(name) ?? 'first' } as never) : null,
+      removeVolume: async (name: string) => {
+        this.onRemove(name);
+        volumes.delete(name);
+        this.removed.push(name);
+      },
+    } as unknown as Payloads;
+    const anchor = {
+      fleetId: FLEET,
+      ref: REF,
+      genesis: this.genesis,
+      environment: 'production',
+      policySha256: createHash('sha256')
+        .update(this.git('show', `${this.genesis}~0:README.md`) && this.file('trust/policy/v0001.yaml'))
+        .digest('hex'),
+      clockSkewMs: 300_000,
+      maxLifetimeMs: 30 * 24 * HOUR,
+    };
+    const revoked = join(this.dir, 'revoked');
+    const house: House = {
+      ...sim.house,
+      source,
+      payloads,
+      trust: {
+        deploy,
+        anchor,
+        ledger,
+        files: async () => (existsSync(revoked) ? { revoked: readFileSync(revoked) } : {}),
+      },
+    };
+    this.bench = new Workbench(house);
+    return this.bench;
+  }
+
+  remake(volume: string): void {
+    this.sim.world.engine.addVolume(volume, {
+      'com.docker.compose.project': 'shop',
+      'com.docker.compose.volume': 'data',
+    });
+    this.#made.set(volume, String(this.#made.size + 2));
+  }
+
+  /** What a controller does at each look at the source. */
+  async look(): Promise<Record<string, string>> {
+    const { house } = this.bench;
+    const tip = await house.source.fetch();
+    await accept(house, tip);
+    await this.sim.run(runRequests(this.bench, tip, new AbortController().signal));
+    return this.states();
+  }
+
+  states(): Record<string, string> {
+    const { ledger } = this.bench.house.trust!;
+    return Object.fromEntries(ledger!.snapshots().map((one) => [one.id, `${one.state} ${one.reason}`]));
+  }
+
+  async dispose(): Promise<void> {
+    for (const close of this.#closers) await close();
+    this.sim.dispose();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+const fleets: Fleet[] = [];
+const open = async (options: ConstructorParameters<typeof Fleet>[0] = {}): Promise<Fleet> => {
+  const fleet = new Fleet(options);
+  fleets.push(fleet);
+  fleet.remake('shop_data');
+  await fleet.look();
+  return fleet;
+};
+afterEach(async () => {
+  for (const fleet of fleets.splice(0)) await fleet.dispose();
+});
+
+describe('a request', () => {
+  it('waits for two approvals, runs once, and never again', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    fleet.approve(subject, 'bert');
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'anna');
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    expect(fleet.removed).toEqual(['shop_data']);
+    fleet.remake('shop_data');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    fleet.commit({ 'requests/two.yaml': fleet.file('requests/one.yaml') });
+    expect(await fleet.look()).toMatchObject({ one: 'succeeded done', two: 'refused request-replayed' });
+    expect(fleet.removed).toEqual(['shop_data']);
+    const receipt = fleet.bench.house.trust!.ledger!.receipt('one');
+    expect(receipt).toMatchObject({ outcome: 'succeeded', detail: 'removed shop_data' });
+    expect(receipt?.statements).toHaveLength(3);
+  });
+
+  it('counts nothing that is unsigned, signed by a stranger, for another fleet or environment, or of a key that was revoked', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'mallory');
+    fleet.commit({}, fleet.message('approve', subject));
+    fleet.approve(subject, 'bert', { environment: 'staging' });
+    fleet.approve(subject, 'cleo', { fleet: 'fleet-0002' });
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    fleet.approve(subject, 'bert');
+    writeFileSync(join(fleet.dir, 'revoked'), readFileSync(join(fleet.dir, 'cleo.pub')));
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    expect(fleet.removed).toEqual([]);
+  });
+
+  it('altered after its approvals is another one', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    fleet.commit({ 'requests/one.yaml': fleet.file('requests/one.yaml').replace('stack: shop', 'stack: bank') });
+    expect((await fleet.look())['one']).toMatch(/^(verifying|refused) request-unsigned/);
+    expect(fleet.removed).toEqual([]);
+  });
+
+  it('asked for by an unsigned commit is refused, whatever deploys are allowed', async () => {
+    const fleet = await open();
+    fleet.approve(fleet.request('one', null), 'bert');
+    expect((await fleet.look())['one']).toMatch(/request-unsigned/);
+  });
+
+  it('whose signatures a squash destroyed is told how to be cured, and the cure works', async () => {
+    const fleet = await open();
+    fleet.git('switch', '-q', '-c', 'pr');
+    const text = `apiVersion: windlass/v1\nkind: Purge\nstack: shop\nvolumes: all\nreason: squashed\nexpires: ${formatInstant(Math.floor((fleet.sim.clock.nowMs() + 48 * HOUR) / 1000) * 1000)}\n`;
+    const subject = createHash('sha256').update(text).digest('hex');
+    const asked = fleet.message('request', subject);
+    fleet.git('switch', '-q', 'main');
+    fleet.commit({ 'requests/one.yaml': text }, `squashed (#7)\n\n${asked}`);
+    expect((await fleet.look())['one']).toMatch(/request-unsigned/);
+    const file = join(fleet.dir, 'tag');
+    for (const [type, key] of [
+      ['request', 'anna'],
+      ['approve', 'bert'],
+      ['approve', 'cleo'],
+    ] as const) {
+      writeFileSync(file, fleet.message(type, subject));
+      fleet.git('tag', '-u', join(fleet.dir, key), '--cleanup=verbatim', '-F', file, `windlass/one/${key}`);
+    }
+    fleet.git('push', '-q', 'origin', '--tags');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('waits the delay of its rule after the last approval that was needed', async () => {
+    const fleet = await open({ minDelay: '2h' });
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'scheduled delay-running' });
+    await fleet.sim.clock.advance(HOUR);
+    expect(await fleet.look()).toEqual({ one: 'scheduled delay-running' });
+    await fleet.sim.clock.advance(HOUR + 1000);
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('that an approver rejects, or its requester withdraws, is over', async () => {
+    const fleet = await open();
+    const one = fleet.request('one');
+    fleet.approve(one, 'bert');
+    fleet.commit({}, fleet.message('reject', one), 'cleo');
+    const two = fleet.request('two');
+    fleet.commit({}, fleet.message('withdraw', two), 'anna');
+    expect(await fleet.look()).toEqual({
+      one: 'rejected rejected-by-approver',
+      two: 'withdrawn withdrawn-by-requester',
+    });
+    fleet.approve(one, 'cleo');
+    expect((await fleet.look())['one']).toBe('rejected rejected-by-approver');
+  });
+
+  it('waits while a container uses the volume, and spends nothing meanwhile', async () => {
+    const fleet = await open();
+    fleet.commit({
+      'stacks/shop/compose.yaml':
+        'services:\n  web:\n    image: windlass-test/busybox:1\n    volumes: [data:/d]\nvolumes: { data: {} }\n',
+    });
+    const { sim } = fleet;
+    sim.source.push({ 'stacks/shop/compose.yaml': fleet.file('stacks/shop/compose.yaml') });
+    await sim.apply();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'scheduled waits' });
+    expect(fleet.bench.house.trust!.ledger!.claims()).toEqual([]);
+    sim.world.remove('shop-web-1');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+});
+
+describe('after a crash', () => {
+  const approved = async (): Promise<Fleet> => {
+    const fleet = await open();
+    fleet.remake('shop_more');
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    return fleet;
+  };
+
+  it('between claim and act it is judged once more and finished', async () => {
+    const fleet = await approved();
+    fleet.onRemove = () => {
+      throw Object.assign(new Error('killed'), {});
+    };
+    const ledger = fleet.bench.house.trust!.ledger!;
+    const put = ledger.putReceipt;
+    Object.assign(ledger, {
+      putReceipt: () => {
+        throw new Error('killed');
+      },
+    });
+    await expect(fleet.look()).rejects.toThrow('killed');
+    Object.assign(ledger, { putReceipt: put });
+    expect(fleet.states()).toEqual({ one: 'claimed claimed' });
+    fleet.open();
+    // Its intent was not on record: nobody may guess what it was to touch.
+    expect(await fleet.look()).toEqual({ one: 'indeterminate interrupted' });
+    expect(fleet.removed).toEqual([]);
+  });
+
+  it('in the middle of the work only what was approved is finished: a volume that was made anew stays', async () => {
+    const fleet = await approved();
+    const { house } = fleet.bench;
+    const ledger = house.trust!.ledger!;
+    let isDead = false;
+    fleet.onRemove = (name) => {
+      if (name === 'shop_more') {
+        isDead = true;
+        throw new Error('killed');
+      }
+    };
+    const put = ledger.putSnapshot;
+    Object.assign(ledger, {
+      putSnapshot: (snapshot: Parameters<typeof put>[0]) => {
+        if (isDead) throw new Error('killed');
+        put(snapshot);
+      },
+    });
+    await expect(fleet.look()).rejects.toThrow('killed');
+    expect(fleet.removed).toEqual(['shop_data']);
+    fleet.open();
+    fleet.onRemove = () => {};
+    fleet.remake('shop_data');
+    expect((await fleet.look())['one']).toBe('failed PLAN_STALE');
+    expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
+  });
+
+  it('a lost ledger runs nothing that was asked for before it', async () => {
+    const fleet = await approved();
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    fleet.remake('shop_data');
+    fleet.bench.house.trust!.ledger!.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(fleet.sim.dir, `ledger.db${suffix}`), { force: true });
+    fleet.open();
+    expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
+    expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
+    expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
+  });
+});
+
+describe('the policy', () => {
+  it('takes effect when enough admins of the version before signed it, and not by being pushed', async () => {
+    const fleet = await open();
+    const { house } = fleet.bench;
+    const version = async () => {
+      const { chain } = await lookAtTrust(house, await house.source.fetch());
+      return `${chain.effective?.version} ${chain.drift?.reason ?? ''}`;
+    };
+    fleet.commit(
+      {
+        'trust/policy/v0002.yaml': fleet
+          .policy(2)
+          .replace('approvers: [bert, cleo]\n    threshold: 2', 'approvers: [bert]\n    threshold: 1'),
+      },
+      'grant',
+      'cleo',
+    );
+    expect(await version()).toBe('1 policy-unsigned');
+    const subject = fleet.subject('trust/policy/v0002.yaml');
+    fleet.commit({}, fleet.message('policy', subject), 'anna');
+    expect(await version()).toBe('1 policy-unsigned');
+    fleet.commit({}, fleet.message('policy', subject), 'bert');
+    expect(await version()).toBe('2 ');
+    fleet.git('rm', '-q', 'trust/policy/v0002.yaml');
+    fleet.commit({}, 'roll back', 'anna');
+    expect(await version()).toBe('2 policy-rolled-back');
+  });
+});
+
+describe('a deploy that needs signatures', () => {
+  it('head: takes a tip that somebody who may deploy signed, and no other', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const verdict = async (): Promise<string> => {
+      const { house, reader } = fleet.bench;
+      return String((await unverified(fleet.bench, await reader.read(await house.source.fetch())))?.message ?? 'ok');
+    };
+    const compose = { 'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }\n' };
+    fleet.commit(compose);
+    expect(await verdict()).toMatch(/is not accepted/);
+    fleet.commit({ 'a.txt': '1' }, 'change', 'mallory');
+    expect(await verdict()).toMatch(/is not accepted/);
+    fleet.commit({ 'a.txt': '2' }, 'change', 'bert');
+    expect(await verdict()).toMatch(/bert may not deploy anything/);
+    fleet.commit({ 'a.txt': '3' }, 'change', 'anna');
+    expect(await verdict()).toBe('ok');
+  });
+
+  it('all: one unsigned commit in between refuses the rest', async () => {
+    const fleet = await open({ deploy: 'all' });
+    const { house, reader } = fleet.bench;
+    const verdict = async () => unverified(fleet.bench, await reader.read(await house.source.fetch()));
+    fleet.commit({ 'a.txt': '1' }, 'change', 'anna');
+    expect(await verdict()).toBeNull();
+    fleet.commit({ 'a.txt': '2' }, 'change');
+    fleet.commit({ 'a.txt': '3' }, 'change', 'anna');
+    expect((await verdict())?.code).toBe('NOT_VERIFIED');
+  });
+});
