@@ -2,6 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
+import { DirStore } from './adapters/archive/dir-store.ts';
+import { checkSignature, openSigningKey, type SigningKey } from './adapters/archive/signing.ts';
 import { RealClock } from './adapters/clock/real-clock.ts';
 import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
@@ -25,6 +27,7 @@ import { openKv2 } from './adapters/vault/kv2.ts';
 import { readToken } from './adapters/vault/token.ts';
 import { Fault } from './core/fault.ts';
 import type { House } from './operations/house.ts';
+import type { ArchiveHouse } from './ports/archive-house.ts';
 import type { SourceSpec } from './ports/source.ts';
 import type { TrustHouse } from './ports/trust-house.ts';
 
@@ -55,6 +58,15 @@ export interface HouseOptions {
   readonly secrets?: { readonly environment?: readonly string[]; readonly directory?: string };
   readonly nodes?: House['settings']['nodes'];
   readonly trust?: TrustOptions;
+  readonly archives?: ArchiveOptions;
+}
+
+export interface ArchiveOptions {
+  /** Default: `archives` in the state directory. */
+  readonly directory?: string;
+  readonly recipients?: readonly string[];
+  /** Public keys of other controllers whose archives are taken, base64. */
+  readonly trustedKeys?: readonly string[];
 }
 
 export interface TrustOptions extends Pick<TrustHouse, 'deploy' | 'anchor'> {
@@ -142,6 +154,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     oneShots,
     net: { http: httpCall, lookup },
     payloads,
+    archives: archivesOf(stateDir, options.archives ?? {}),
     trust: options.trust ? trustOf(options.trust, ledger) : null,
     source,
     files: new ProjectFolders(stateDir),
@@ -166,6 +179,21 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       embedded?.close();
       store.close();
     },
+  };
+}
+
+/** The signing key is read, and made, when it is first needed. */
+function archivesOf(stateDir: string, options: ArchiveOptions): ArchiveHouse {
+  let opened: SigningKey | null = null;
+  const key = (): SigningKey => {
+    opened ??= openSigningKey(stateDir);
+    return opened;
+  };
+  return {
+    store: new DirStore({ directory: options.directory ?? join(stateDir, 'archives') }),
+    sign: (bytes) => key().sign(bytes),
+    check: (bytes, signature) => checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? [])]),
+    recipients: options.recipients ?? [],
   };
 }
 

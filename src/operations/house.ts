@@ -1,4 +1,5 @@
 // House: the ports and settings that every operation is handed. Made once, in wire.ts.
+import type { ArchiveHouse } from '../ports/archive-house.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Files } from '../ports/files.ts';
 import type { Net } from '../ports/net.ts';
@@ -43,6 +44,7 @@ export interface House {
   readonly store: Store;
   /** Volumes as streams; null where they cannot be reached. */
   readonly payloads: Payloads | null;
+  readonly archives: ArchiveHouse | null;
   readonly trust: TrustHouse | null;
   readonly vault: Vault | null;
   /** Where other secret refs than the vault's are read. */

@@ -41,6 +41,7 @@ export class SimHouse {
       store: openStore({ directory: this.dir }),
       vault: null,
       payloads: null,
+      archives: null,
       trust: null,
       source: this.source,
       settings: {

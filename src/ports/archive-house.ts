@@ -1,0 +1,12 @@
+// Archives of the house: the store, and whose signatures on manifests count here.
+import type { ArchiveStore } from './archive.ts';
+
+export interface ArchiveHouse {
+  readonly store: ArchiveStore;
+  /** One line: the controller's public key and its signature. Makes the key when there is none. */
+  sign(bytes: Uint8Array): string;
+  /** The public key that signed. Throws ARCHIVE_UNTRUSTED unless it is the controller's own or one that its configuration names. */
+  check(bytes: Uint8Array, signature: string): string;
+  /** Age recipients to which secrets are sealed beside the controller's own. */
+  readonly recipients: readonly string[];
+}
