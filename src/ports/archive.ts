@@ -51,6 +51,7 @@ export interface Verification {
 }
 
 /**
+ * One object is one writer: two backups at once take one each, else what the one releases is no longer kept for the other.
  * Faults of every call: ARCHIVE_FAILED when the disk refuses, CANCELLED when the signal says so. Ids and digests are 64 lower-case hex
  * digits; anything else is ARCHIVE_INVALID.
  */
@@ -88,4 +89,6 @@ export interface ArchiveStore {
   verify(id: string, signal?: AbortSignal): Promise<Verification>;
   /** What may still be put; null when that is not known. */
   freeBytes(): Promise<number | null>;
+  /** Releases everything that was put and that no manifest names. It may be used again afterwards. */
+  close(): Promise<void>;
 }

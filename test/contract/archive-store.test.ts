@@ -266,6 +266,18 @@ describe.each(Object.entries(STORES))('the archive store %s', (_, make) => {
     expect(await store.hasBlob(digest)).toBe(false);
   });
 
+  it('keeps what one of two writers has put when the other lets go of the same', async () => {
+    const { store, again } = await begin();
+    const other = again();
+    const { digest } = await store.putBlob(chunksOf('shared'));
+    await other.putBlob(chunksOf('shared'));
+    await other.close();
+    expect(await again().collect()).toEqual({ blobs: 0, sizeBytes: 0 });
+    await store.close();
+    expect(await again().collect()).toEqual({ blobs: 1, sizeBytes: 6 });
+    expect(await store.putBlob(chunksOf('shared')), 'used again').toMatchObject({ digest });
+  });
+
   it('collects nothing while it cannot read what is needed', async () => {
     const { store, spoil } = await begin();
     const id = await putSample(store);

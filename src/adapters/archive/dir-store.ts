@@ -224,9 +224,8 @@ export class DirStore implements ArchiveStore {
       }
   }
 
-  /** Takes the folder of this writer away; what it put and no manifest names is collected then. */
   async close(): Promise<void> {
-    await this.#writer.close();
+    await this.#says('the archive store could not be left', () => this.#writer.close());
   }
 
   // --- parts

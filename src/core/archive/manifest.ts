@@ -342,7 +342,8 @@ function archiveMistake(manifest: Manifest): string | null {
   for (const { kind, name } of manifest.payloads) {
     if (names.has(`${kind} ${name}`)) return `names the payload ${JSON.stringify(name)} twice`;
     names.add(`${kind} ${name}`);
-    if (kind !== 'volume' && pathMistake(name) !== null)
+    // `.` is the project folder itself.
+    if (kind !== 'volume' && name !== '.' && pathMistake(name) !== null)
       return `has a payload with an unsafe path: ${JSON.stringify(name)}`;
   }
   for (const { key, payload } of manifest.volumes)

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { exportArchive, type ImportOptions, importArchive } from '../../../src/adapters/archive/bak.ts';
 import { DirStore } from '../../../src/adapters/archive/dir-store.ts';
@@ -246,6 +247,26 @@ describe('a .bak from a stranger', () => {
     await there.collect();
     expect(await there.collect()).toEqual({ blobs: 0, sizeBytes: 0 });
     for (const text of SAMPLE_TEXTS) expect(await there.hasBlob(blobOf(text).digest)).toBe(false);
+  });
+
+  it('with any one byte changed is refused when its signature is asked for', async () => {
+    const key = openSigningKey(join(directory, 'ours'));
+    const id = await putSample(here, {}, key.sign(encodeManifest(sampleManifest()).bytes));
+    const whole = await readAll(exportArchive(here, id));
+    const check: ImportOptions['check'] = (bytes, signature) => checkSignature(bytes, signature, [key.publicKey]);
+    const places = fc.record({
+      at: fc.integer({ min: 0, max: whole.length - 1 }),
+      bit: fc.integer({ min: 0, max: 7 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(places, async ({ at, bit }) => {
+        const bytes = Buffer.from(whole);
+        bytes[at]! ^= 1 << bit;
+        expect(await codeOf(importing(bytes, { check }))).toMatch(/^ARCHIVE_/);
+        expect(await there.list()).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
   });
 
   it('with another manifest is another archive, which the asked-for id shows', async () => {

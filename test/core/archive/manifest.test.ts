@@ -56,6 +56,15 @@ describe('a manifest', () => {
     expect(blobsOf(read)).toEqual(SAMPLE_TEXTS.map(blobOf).sort((a, b) => (a.digest < b.digest ? -1 : 1)));
   });
 
+  it('names a bind mount by its path in the project folder, which may be the folder itself', () => {
+    const bind = (name: string) => ({ ...payloadOf(name, 'x'), kind: 'bind' as const });
+    const { payloads } = sampleManifest();
+    const { bytes } = encodeManifest(
+      sampleManifest({ payloads: [...payloads, bind('.'), bind('./data'), bind('conf/a')] }),
+    );
+    expect(readManifest(bytes)).toMatchObject({ kind: 'archive', derived: [] });
+  });
+
   it('that could not be read again is never made', () => {
     expect(() => encodeManifest({ ...sampleManifest(), stack: 'No Name' })).toThrow(/could not be read again: \/stack/);
     expect(() => encodeManifest(sampleManifest({ spec: { x: undefined } }))).toThrow();
