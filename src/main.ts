@@ -56,6 +56,7 @@ async function main(): Promise<number> {
     io,
     argv,
     rawObjects: async () => (await import('./adapters/git/raw-objects.ts')).rawObjectSource(),
+    clone: async () => (await import('./adapters/git/clone.ts')).cloneHere(),
     bundled: async () => (await import('./wire.ts')).bundledApps(),
     stop: stop.signal,
     now: now.signal,

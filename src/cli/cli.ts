@@ -1,6 +1,7 @@
 // Cli: words in, exit code out. Finds the command, parses its flags, opens the house only when the command asks for it.
 import { parseArgs } from 'node:util';
 import { nearest } from '../core/spec/suggest.ts';
+import type { Clone } from '../surface/clone-desk.ts';
 import {
   type Command,
   type CommandContext,
@@ -21,6 +22,7 @@ export interface CliOptions {
   readonly argv: readonly string[];
   readonly open: (flags: Flags, needs: Needs) => Promise<Opened>;
   readonly rawObjects?: () => Promise<RawObjectSource>;
+  readonly clone?: () => Promise<Clone>;
   readonly bundled?: () => Promise<Readonly<Record<string, string>>>;
   readonly stop: AbortSignal;
   readonly now: AbortSignal;
@@ -67,6 +69,7 @@ export async function runCli(options: CliOptions): Promise<number> {
       open,
       surface: async (needs) => (await open(needs)).surface,
       ...(options.rawObjects ? { rawObjects: options.rawObjects } : {}),
+      ...(options.clone ? { clone: options.clone } : {}),
       bundled: options.bundled ?? (async () => ({})),
       // Who only reads for a pipe has nothing left to do when the pipe is closed; who changes things finishes.
       stop: command.drains ? options.stop : AbortSignal.any([options.stop, io.closed]),

@@ -1,6 +1,7 @@
 // Command: one record a verb. The flags are declared once; help, completion and parsing come from them.
 import { parseDuration } from '../core/spec/duration.ts';
 import type { ReadOutcome } from '../core/state/trust/verify-revs.ts';
+import type { Clone } from '../surface/clone-desk.ts';
 import type { Surface } from '../surface.ts';
 import type { Io } from './io.ts';
 
@@ -46,6 +47,8 @@ export interface CommandContext {
   surface(needs?: Needs): Promise<Surface>;
   /** Opens no state directory; absent where no repository can be read. */
   readonly rawObjects?: () => Promise<RawObjectSource>;
+  /** The work tree around us; absent where there is no person. Throws a CLONE_REFUSED Fault outside of one. */
+  readonly clone?: () => Promise<Clone>;
   /** The catalog that comes with Windlass: path below `apps/` → text. */
   bundled(): Promise<Readonly<Record<string, string>>>;
   /** First signal: finish what runs. */

@@ -8,6 +8,7 @@ const FAULT_EXITS: Partial<Record<Fault['code'], number>> = {
   USAGE: EXIT.usage,
   NOT_FOUND: EXIT.usage,
   COMPOSE_INVALID: EXIT.usage,
+  CLONE_REFUSED: EXIT.usage,
   HISTORY_REWRITTEN: EXIT.refused,
   NOT_VERIFIED: EXIT.refused,
 };

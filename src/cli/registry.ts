@@ -2,6 +2,7 @@
 
 import type { Command } from './command.ts';
 import { command as apply } from './commands/apply.ts';
+import * as approval from './commands/approve.ts';
 import * as catalog from './commands/catalog.ts';
 import { command as completion } from './commands/completion.ts';
 import { command as diff } from './commands/diff.ts';
@@ -18,6 +19,7 @@ import { command as plan } from './commands/plan.ts';
 import { command as prune } from './commands/prune.ts';
 import { command as reconcile } from './commands/reconcile.ts';
 import { command as render } from './commands/render.ts';
+import * as request from './commands/request.ts';
 import { command as requests } from './commands/requests.ts';
 import { command as resume } from './commands/resume.ts';
 import { command as rollback } from './commands/rollback.ts';
@@ -27,6 +29,8 @@ import * as stack from './commands/stack.ts';
 import { command as suspend } from './commands/suspend.ts';
 import { command as trace } from './commands/trace.ts';
 import { accept } from './commands/trust.ts';
+import { init as initTrust } from './commands/trust-init.ts';
+import { policy } from './commands/trust-policy.ts';
 import { status as trustStatus } from './commands/trust-status.ts';
 import { verify } from './commands/trust-verify.ts';
 import { command as unlock } from './commands/unlock.ts';
@@ -63,6 +67,16 @@ export const COMMANDS: readonly Command[] = [
   hooks.show,
   hooks.graph,
   hookRun.run,
+  request.restore,
+  request.recover,
+  request.clone,
+  request.move,
+  request.purge,
+  approval.approve,
+  approval.reject,
+  approval.withdraw,
+  initTrust,
+  policy,
   accept,
   trustStatus,
   verify,

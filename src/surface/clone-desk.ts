@@ -1,0 +1,306 @@
+// Clone desk: what people do with trust in their own clone. It knows what is in effect as far as the clone can tell, makes statements
+// with the person's own signing set-up, and judges what it made as a controller would. It prints nothing and asks nobody.
+import { randomBytes } from 'node:crypto';
+import { Fault } from '../core/fault.ts';
+import { ANCHOR_PATH, type AnchorHint, readAnchorHint } from '../core/state/trust/anchor-hint.ts';
+import { type AuthorityCode, helpOf } from '../core/state/trust/authority.ts';
+import { evaluateRequest, type RequestEvaluation } from '../core/state/trust/evaluate-request.ts';
+import type { RawGitObject } from '../core/state/trust/judge.ts';
+import { effectivePolicy, type PolicyDrift, type PolicyMemory } from '../core/state/trust/policy-chain.ts';
+import { type PolicyFile, type PolicyVersion, policyPath } from '../core/state/trust/policy-file.ts';
+import { type PolicySigners, signersOf } from '../core/state/trust/policy-signers.ts';
+import type { ReasonCode } from '../core/state/trust/reason.ts';
+import { requestPath } from '../core/state/trust/request-file.ts';
+import {
+  formatStatement,
+  parseStatement,
+  type StatementClaims,
+  type StatementType,
+  verifyStatement,
+} from '../core/state/trust/statement.ts';
+import type { TrustAnchor } from '../core/state/trust/trust-anchor.ts';
+import type { Clone, CloneFile, SigningSetUp } from '../ports/clone.ts';
+
+export type { Clone, CloneFile, SigningSetUp } from '../ports/clone.ts';
+
+/** As the controller has it when its configuration says nothing else. */
+const CLOCK_SKEW_MS = 5 * 60_000;
+export const MAX_LIFETIME_MS = 30 * 24 * 3_600_000;
+const POLICY_FOLDER = 'trust/policy';
+const NONCE_BYTES = 16;
+
+export interface CloneAuthority {
+  readonly commit: string;
+  /** The full ref; null when HEAD is detached. */
+  readonly branch: string | null;
+  readonly hint: AnchorHint;
+  readonly anchor: TrustAnchor;
+  /** The version in effect, as far as this clone can tell. */
+  readonly policy: PolicyVersion;
+  readonly signers: PolicySigners;
+  /** Why a newer version has no effect. */
+  readonly drift: PolicyDrift | null;
+  readonly policyFiles: readonly PolicyFile[];
+}
+
+export interface Signer {
+  readonly setUp: SigningSetUp;
+  /** Whose key it is by the policy in effect; null when it is nobody's or cannot be told before. */
+  readonly principal: string | null;
+}
+
+/** What became of a statement that was just made. */
+export interface Made {
+  /** Of the commit or the tag. */
+  readonly oid: string;
+  readonly tag: string | null;
+  readonly principal: string | null;
+  /** Null when it counts. */
+  readonly lacks: {
+    readonly reason: AuthorityCode | ReasonCode;
+    readonly detail: string;
+    readonly help: string;
+  } | null;
+}
+
+export interface StatementWish {
+  readonly type: StatementType;
+  /** 64 hex. */
+  readonly subject: string;
+  readonly policy: string;
+  readonly expiresMs: number;
+  readonly title: string;
+  readonly body?: string;
+  /** For a commit: what it brings along. */
+  readonly files?: readonly CloneFile[];
+  readonly branch?: string;
+  /** Makes a tag of this name on this commit instead of a commit. */
+  readonly tag?: { readonly name: string; readonly commit: string };
+}
+
+export class CloneDesk {
+  readonly clone: Clone;
+  readonly #nowMs: () => number;
+
+  constructor(clone: Clone, nowMs: () => number = Date.now) {
+    this.clone = clone;
+    this.#nowMs = nowMs;
+  }
+
+  /** To the second, as statements are dated. */
+  nowMs(): number {
+    return Math.floor(this.#nowMs() / 1000) * 1000;
+  }
+
+  static fleetId(): string {
+    return `fleet-${randomBytes(12).toString('hex')}`;
+  }
+
+  static shortMark(): string {
+    return randomBytes(2).toString('hex');
+  }
+
+  /** HEAD with a commit, outside of a merge or rebase. Throws CLONE_REFUSED. */
+  async settledHead(): Promise<{ readonly commit: string; readonly branch: string | null }> {
+    const { commit, branch, isBusy } = await this.clone.head();
+    if (commit === null) throw new Fault('CLONE_REFUSED', 'there is no commit yet; make a first one');
+    if (isBusy) throw new Fault('CLONE_REFUSED', 'a merge, rebase or cherry-pick is under way; end it first');
+    return { commit, branch };
+  }
+
+  /** Throws CLONE_REFUSED when HEAD holds no hint and no policy that begins as the hint says. */
+  async authority(): Promise<CloneAuthority> {
+    const { commit, branch } = await this.settledHead();
+    const file = await this.clone.file(commit, ANCHOR_PATH);
+    if (file === null)
+      throw new Fault(
+        'CLONE_REFUSED',
+        `HEAD holds no ${ANCHOR_PATH}; begin with: windlass trust init --admin NAME=KEY`,
+      );
+    const read = readAnchorHint(file.bytes);
+    if ('wrong' in read) throw new Fault('CLONE_REFUSED', `${ANCHOR_PATH}: ${read.wrong}`);
+    const { hint } = read;
+    const anchor: TrustAnchor = {
+      fleetId: hint.fleet,
+      ref: hint.ref,
+      genesis: hint.genesis,
+      environment: hint.environment,
+      policySha256: hint.policy,
+      clockSkewMs: CLOCK_SKEW_MS,
+      maxLifetimeMs: MAX_LIFETIME_MS,
+      // What a controller revokes is known to the controller alone.
+      revoked: new Uint8Array(),
+    };
+    const [policyFiles, objects] = await Promise.all([
+      this.clone.files(commit, POLICY_FOLDER),
+      this.clone.statements(commit),
+    ]);
+    const { policy, drift } = await this.#inEffect(anchor, policyFiles, objects);
+    if (policy === null)
+      throw new Fault(
+        'CLONE_REFUSED',
+        `no policy is in effect in this clone: ${drift ? helpOf(drift.reason) : policyPath(1)}`,
+      );
+    const signers = await signersOf(policy, anchor.revoked);
+    return { commit, branch, hint, anchor, policy, signers, drift, policyFiles };
+  }
+
+  /** A clone remembers nothing: what was signed and has expired since was in effect in its time, and versions never go back. */
+  async #inEffect(
+    anchor: TrustAnchor,
+    files: readonly PolicyFile[],
+    objects: readonly RawGitObject[],
+  ): Promise<{ readonly policy: PolicyVersion | null; readonly drift: PolicyDrift | null }> {
+    let last: PolicyMemory | null = null;
+    for (;;) {
+      const now = new Date(this.#nowMs());
+      const { effective, drift }: { effective: PolicyVersion | null; drift: PolicyDrift | null } =
+        await effectivePolicy({ anchor, files, last, objects, now });
+      if (effective === null || drift?.reason !== 'policy-unsigned') return { policy: effective, drift };
+      last = { anchor: anchor.policySha256, ...effective };
+      const then = lastDated(objects, effective.sha256, now.getTime());
+      if (then === null) return { policy: effective, drift };
+      const before = await effectivePolicy({ anchor, files, last, objects, now: new Date(then) });
+      if (before.effective === null || before.effective.version <= effective.version)
+        return { policy: effective, drift };
+      last = { anchor: anchor.policySha256, ...before.effective };
+    }
+  }
+
+  async signer({ signers }: Pick<CloneAuthority, 'signers'>): Promise<Signer> {
+    const setUp = await this.clone.signing();
+    return {
+      setUp,
+      principal: setUp.fingerprint === null ? null : (signers.principals.get(setUp.fingerprint) ?? null),
+    };
+  }
+
+  /** Makes one statement and tells its id. Throws SIGNING_FAILED and CLONE_REFUSED. */
+  async state({ hint }: Pick<CloneAuthority, 'hint'>, wish: StatementWish): Promise<{ readonly oid: string }> {
+    const claims: StatementClaims = {
+      type: wish.type,
+      fleet: hint.fleet,
+      ref: hint.ref,
+      environment: hint.environment,
+      subject: wish.subject,
+      policy: wish.policy,
+      expiresMs: wish.expiresMs,
+      nonce: randomBytes(NONCE_BYTES).toString('hex'),
+    };
+    const message = formatStatement({
+      ...claims,
+      title: wish.title,
+      ...(wish.body === undefined ? {} : { body: wish.body }),
+    });
+    if (wish.tag !== undefined) return { oid: await this.clone.tag({ ...wish.tag, message }) };
+    const { files = [], branch } = wish;
+    return {
+      oid: await this.clone.commit({ message, files, sign: true, ...(branch === undefined ? {} : { branch }) }),
+    };
+  }
+
+  /** A request of HEAD, judged with what this clone holds; null when HEAD holds no such file. */
+  async evaluate(
+    authority: CloneAuthority,
+    id: string,
+  ): Promise<(RequestEvaluation & { readonly bytes: Uint8Array }) | null> {
+    const { commit } = await this.settledHead();
+    const { anchor, policy, signers } = authority;
+    const file = await this.clone.file(commit, requestPath(id));
+    if (file === null) return null;
+    const now = new Date(this.#nowMs());
+    const objects = await this.clone.statements(commit);
+    const readings = await Promise.all(objects.map((one) => verifyStatement(one, signers, now, anchor.clockSkewMs)));
+    const evaluation = evaluateRequest({
+      path: file.path,
+      bytes: file.bytes,
+      tip: {
+        tip: commit,
+        descendsFromGenesis: await this.clone.descends(commit, anchor.genesis),
+        // What was accepted and claimed is known to the controller alone.
+        descendsFromAccepted: true,
+        isRegularBlob: true,
+      },
+      statements: readings.map((reading) => ({ reading, firstSeenMs: now.getTime() })),
+      policy,
+      anchor,
+      spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+      nowMs: now.getTime(),
+    });
+    return { ...evaluation, bytes: file.bytes };
+  }
+
+  /** Whether the signature of an admin under the version after the one in effect counts: by the keys of either, for its own board. */
+  async judgePolicySignature(
+    { signers, anchor, policy }: CloneAuthority,
+    next: PolicyVersion,
+    oid: string,
+  ): Promise<Omit<Made, 'tag'>> {
+    const object = await this.clone.object(oid);
+    if (object === null) throw new Fault('CLONE_REFUSED', `${oid} cannot be read back`);
+    const now = new Date(this.#nowMs());
+    let lacks: Made['lacks'] = null;
+    let principal: string | null = null;
+    for (const board of [
+      { members: policy.policy.admins.members, signers },
+      { members: next.policy.admins.members, signers: await signersOf(next, anchor.revoked) },
+    ]) {
+      const reading = await verifyStatement(object, board.signers, now, anchor.clockSkewMs);
+      if (reading.kind === 'statement') {
+        principal = reading.statement.principal;
+        if (board.members.includes(principal)) return { oid, principal, lacks: null };
+        lacks = {
+          reason: 'signer-unnamed',
+          detail: principal,
+          help: `${principal} is no admin; admins sign policies.`,
+        };
+      } else if (lacks === null && reading.kind === 'refused')
+        lacks = { reason: reading.reason, detail: reading.detail, help: helpOf(reading.reason) };
+    }
+    return {
+      oid,
+      principal,
+      lacks: lacks ?? { reason: 'trailer-missing', detail: '', help: helpOf('trailer-missing') },
+    };
+  }
+
+  /** Whether a statement about a request counts, and why not. */
+  async judgeMade(
+    authority: CloneAuthority,
+    type: StatementType,
+    oid: string,
+    evaluation: RequestEvaluation,
+  ): Promise<Omit<Made, 'tag'>> {
+    const object = await this.clone.object(oid);
+    if (object === null) throw new Fault('CLONE_REFUSED', `${oid} cannot be read back`);
+    const now = new Date(this.#nowMs());
+    const reading = await verifyStatement(object, authority.signers, now, authority.anchor.clockSkewMs);
+    const principal = reading.kind === 'statement' ? reading.statement.principal : null;
+    const answer = (reason: AuthorityCode | ReasonCode, detail: string): Omit<Made, 'tag'> => ({
+      oid,
+      principal,
+      lacks: { reason, detail, help: helpOf(reason) },
+    });
+    if (reading.kind !== 'statement')
+      return reading.kind === 'refused' ? answer(reading.reason, reading.detail) : answer('trailer-missing', '');
+    const ignored = evaluation.ignored.find((one) => one.oid === oid);
+    if (ignored) return answer(ignored.reason, ignored.detail);
+    const counts =
+      type === 'request'
+        ? evaluation.requester?.oid === oid && evaluation.state !== 'refused'
+        : type === 'approve'
+          ? evaluation.approvals.some((one) => one.oid === oid)
+          : evaluation.state !== 'refused';
+    return counts ? { oid, principal, lacks: null } : answer(evaluation.reason, evaluation.detail);
+  }
+}
+
+/** When the last statement about the version after `previous` was dated; null when there is none, or none from before now. */
+function lastDated(objects: readonly RawGitObject[], previous: string, nowMs: number): number | null {
+  const dates = objects.flatMap((object) => {
+    const parse = parseStatement(object);
+    if (parse.kind !== 'claims' || parse.claims.type !== 'policy' || parse.claims.policy !== previous) return [];
+    return parse.datedMs < nowMs ? [parse.datedMs] : [];
+  });
+  return dates.length === 0 ? null : Math.max(...dates);
+}
