@@ -53,6 +53,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
     ...(intervalMs === undefined ? {} : { intervalMs }),
     nodes: nodesOf(config),
     ...trustOf(config),
+    ...archivesOf(config),
     ...vaultOf(config),
     unheard: unheardOf(config),
   };
@@ -69,6 +70,13 @@ async function configOf(named: string | undefined): Promise<Controller | null> {
   const checked = checkText('Controller', basename(file), readFileSync(file, 'utf8'));
   if (checked.value === null) throw new InvalidConfig(checked.diagnostics);
   return checked.value;
+}
+
+function archivesOf(config: Controller | null): Pick<HouseOptions, 'archives'> {
+  const { directory, recipients } = config?.archives ?? {};
+  return {
+    archives: { ...(directory ? { directory: resolve(directory) } : {}), ...(recipients ? { recipients } : {}) },
+  };
 }
 
 const CLOCK_SKEW_MS = 5 * 60_000;
@@ -106,7 +114,7 @@ function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
 
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
-  const { sources = [], nodes = {}, reconcile = {}, vault } = config;
+  const { sources = [], nodes = {}, reconcile = {}, vault, archives } = config;
   const [first] = sources;
   const credentials = ['username', 'passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const;
   return [
@@ -122,7 +130,8 @@ function unheardOf(config: Controller | null): readonly string[] {
           .filter((key) => vault?.[key] !== undefined)
           .map((key) => `vault.${key} without vault.kind: openbao`)),
     ...(vault?.kind === 'sops' ? ['vault.kind: sops (ref+sops works with each kind)'] : []),
-    ...(['archives', 'api', 'notify'] as const).filter((key) => config[key] !== undefined),
+    ...(archives && (archives.kind ?? 'dir') !== 'dir' ? ['archives'] : []),
+    ...(['api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
 }
 

@@ -13,6 +13,9 @@ import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
 import type { Outcome } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
+import { Archives } from './operations/archive/archives.ts';
+import { type BackedUp, backup } from './operations/archive/backup.ts';
+import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
@@ -473,6 +476,20 @@ export class Surface {
     return receipt;
   }
 
+  /** One archive of a deployed stack. */
+  backup(stack: string, signal: AbortSignal, note: (line: string) => void): Promise<BackedUp> {
+    return backup(this.bench, stack, { signal, note });
+  }
+
+  /** One archive of each stack of a group, and one that names them with their graph. */
+  backupGroup(group: string, signal: AbortSignal, note: (line: string) => void): Promise<GroupBackedUp> {
+    return backupGroup(this.bench, group, signal, note);
+  }
+
+  get archives(): Archives {
+    return new Archives(this.house);
+  }
+
   /** Which holds were lifted. */
   release(stack: string): readonly Hold[] {
     const { store } = this.house;
@@ -581,5 +598,6 @@ export class Surface {
   }
 }
 
+export type { ListedArchive } from './operations/archive/archives.ts';
 export type { SecretName, StackDiff };
 export { FLEET };

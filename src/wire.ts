@@ -2,12 +2,14 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
+import { exportArchive, importArchive } from './adapters/archive/bak.ts';
 import { DirStore } from './adapters/archive/dir-store.ts';
 import { checkSignature, openSigningKey, type SigningKey } from './adapters/archive/signing.ts';
 import { RealClock } from './adapters/clock/real-clock.ts';
 import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
 import { ProjectFolders } from './adapters/files/project-folder.ts';
+import { readThrough, writeWhole } from './adapters/files/whole-file.ts';
 import { openSource } from './adapters/git/repository.ts';
 import { lookup } from './adapters/http/dns-lookup.ts';
 import { httpCall } from './adapters/http/http-call.ts';
@@ -26,6 +28,7 @@ import { identityFile } from './adapters/vault/identity.ts';
 import { openKv2 } from './adapters/vault/kv2.ts';
 import { readToken } from './adapters/vault/token.ts';
 import { Fault } from './core/fault.ts';
+import { TRUSTED_KEYS } from './operations/archive/archives.ts';
 import type { House } from './operations/house.ts';
 import type { ArchiveHouse } from './ports/archive-house.ts';
 import type { SourceSpec } from './ports/source.ts';
@@ -154,7 +157,11 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     oneShots,
     net: { http: httpCall, lookup },
     payloads,
-    archives: archivesOf(stateDir, options.archives ?? {}),
+    archives: archivesOf(
+      stateDir,
+      options.archives ?? {},
+      () => (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [],
+    ),
     trust: options.trust ? trustOf(options.trust, ledger) : null,
     source,
     files: new ProjectFolders(stateDir),
@@ -165,6 +172,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       settleSamples: options.settleSamples ?? SETTLE_SAMPLES,
       pruneLimit: options.pruneLimit ?? PRUNE_LIMIT,
       concurrency: options.concurrency ?? CONCURRENCY,
+      version: versionOf(),
       nodes: { ...options.nodes, local: { hostname: hostname(), ...options.nodes?.['local'] } },
       bundled: bundledApps(),
       owner: `${hostname()}:${ownIdentity.pid}:${ownIdentity.born}`,
@@ -182,17 +190,27 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
   };
 }
 
+function versionOf(): string {
+  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { readonly version: string }).version;
+}
+
 /** The signing key is read, and made, when it is first needed. */
-function archivesOf(stateDir: string, options: ArchiveOptions): ArchiveHouse {
+function archivesOf(stateDir: string, options: ArchiveOptions, learnt: () => readonly string[]): ArchiveHouse {
   let opened: SigningKey | null = null;
   const key = (): SigningKey => {
     opened ??= openSigningKey(stateDir);
     return opened;
   };
+  const store = new DirStore({ directory: options.directory ?? join(stateDir, 'archives') });
+  const check = (bytes: Uint8Array, signature: string): string =>
+    checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt()]);
   return {
-    store: new DirStore({ directory: options.directory ?? join(stateDir, 'archives') }),
+    store,
     sign: (bytes) => key().sign(bytes),
-    check: (bytes, signature) => checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? [])]),
+    check,
+    exportTo: (id, path, signal) => writeWhole(path, exportArchive(store, id, signal), signal),
+    importFrom: (path, signal) => importArchive(store, readThrough(path), { signal, check }),
     recipients: options.recipients ?? [],
   };
 }

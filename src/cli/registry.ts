@@ -3,6 +3,7 @@
 import type { Command } from './command.ts';
 import { command as apply } from './commands/apply.ts';
 import * as approval from './commands/approve.ts';
+import * as backups from './commands/backups.ts';
 import * as catalog from './commands/catalog.ts';
 import { command as completion } from './commands/completion.ts';
 import { command as diff } from './commands/diff.ts';
@@ -67,6 +68,13 @@ export const COMMANDS: readonly Command[] = [
   hooks.show,
   hooks.graph,
   hookRun.run,
+  backups.backup,
+  backups.list,
+  backups.show,
+  backups.verify,
+  backups.prune,
+  backups.exportOne,
+  backups.importOne,
   request.restore,
   request.recover,
   request.clone,

@@ -8,6 +8,7 @@ import { nextHealMs, recentHeals } from '../core/status/heal.ts';
 import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
+import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { goneOf } from '../operations/gone.ts';
@@ -43,6 +44,8 @@ export const FLEET = '@fleet';
 /** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
 const IN_FLIGHT = 64;
 const NUDGE_POLL_MS = 200;
+/** No further push for so long: then the newest takes the place of what is worked on. */
+const QUIET_MS = 1_000;
 /** The sign of life that other processes see; a controller that was killed is gone for them soon after. */
 const BEAT_MS = 5_000;
 
@@ -65,6 +68,7 @@ export class Controller {
   #verified: Verification = { kind: 'disabled' };
   readonly #refusedAtSweep = new Map<string, Fault>();
   /** What is worked on now: another declaration of it takes its place. */
+  #superseding: AbortController | null = null;
   readonly #inWork = new Map<string, { readonly sourceDigest: string; readonly superseded: AbortController }>();
   readonly #loops: Promise<unknown>[] = [];
   readonly #closers: (() => Promise<void>)[] = [];
@@ -119,6 +123,7 @@ export class Controller {
   /** Running cells finish, nothing new starts; `hurry` ends them too. Resolves when all is quiet. */
   async stop(): Promise<void> {
     this.#stop.abort(new Fault('CANCELLED', 'the controller stops'));
+    this.#superseding?.abort();
     for (const close of this.#closers) await close();
     await this.#queue.close();
     await Promise.allSettled([...this.#loops, this.#fetching, this.#sweeping]);
@@ -184,9 +189,7 @@ export class Controller {
     }
     if (!this.#at) return;
     if (denied?.code !== 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'ok' });
-    for (const [name, work] of this.#inWork)
-      if (!this.#at.fleet.broken.has(name) && this.#at.fleet.stacks.get(name)?.sourceDigest !== work.sourceDigest)
-        work.superseded.abort();
+    this.#supersedeSoon();
     for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
     await this.sweep(trigger);
   }
@@ -496,16 +499,33 @@ export class Controller {
     }
   }
 
+  /** A burst of pushes supersedes once, when it is over. */
+  #supersedeSoon(): void {
+    this.#superseding?.abort();
+    const waiting = new AbortController();
+    this.#superseding = waiting;
+    this.#house.clock.sleep(QUIET_MS, waiting.signal, true).then(
+      () => {
+        const fleet = this.#at?.fleet;
+        for (const [name, { sourceDigest, superseded }] of this.#inWork)
+          if (fleet && !fleet.broken.has(name) && fleet.stacks.get(name)?.sourceDigest !== sourceDigest)
+            superseded.abort();
+      },
+      () => {},
+    );
+  }
+
   /** Before anything else touches a stack. What cannot be brought to its end now is tried again by whatever works on the stack next. */
   async #finishHooks(): Promise<void> {
     const signal = this.#stop.signal;
-    for (const stack of stacksWithHooksLeft(this.#bench)) {
+    for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)])) {
       let leases: HeldLeases | null = null;
       try {
         leases = holdLeases(this.#house, [stack]);
         const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
         for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note }))
           this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);
+        await wake(this.#bench, stack, signal);
       } catch (error) {
         const fault = asFault(error, 'HOOK_FAILED');
         this.#options.log(`error ${stack}: ${this.#house.redact(fault.message)}`);

@@ -6,6 +6,8 @@ import { type DuePhases, deployOperation, deployPhases } from '../core/hook/situ
 import type { SecretRef } from '../core/render/context.ts';
 import { renderHooks } from '../core/render/hooks.ts';
 import { replaceTokens } from '../core/render/token.ts';
+import type { Backup } from '../core/spec/backup.ts';
+import { checkText } from '../core/spec/check.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Attempt } from '../core/state/applied.ts';
 import type { FleetAt } from './fleet-at.ts';
@@ -37,7 +39,7 @@ export function actionsOf(
   at: FleetAt,
   phase: HookPhase,
 ): { readonly actions: readonly HookAction[]; readonly secrets: readonly SecretRef[] } {
-  const { diagnostics, ...rendered } = renderHooks(stack, at.fleet.stacks, phase);
+  const { diagnostics, ...rendered } = renderHooks(withDumps(stack, phase), at.fleet.stacks, phase);
   if (diagnostics.length > 0) throw new InvalidStack(diagnostics);
   return rendered;
 }
@@ -60,6 +62,26 @@ export function hooksDigestOf(stack: LoadedStack): string {
 
 /** One line for people, with closed secrets as their refs. */
 export const told = (action: HookAction): string => replaceTokens(describe(action), (ref) => ref);
+
+/** The jobs that backup.yaml calls `dump` end the phase before a backup. */
+function withDumps(stack: LoadedStack, phase: HookPhase): LoadedStack {
+  const dumps = phase === 'pre_backup' ? (backupOf(stack)?.dump ?? []) : [];
+  if (dumps.length === 0) return stack;
+  return {
+    ...stack,
+    hooks: { ...stack.hooks, [phase]: [...(stack.hooks[phase] ?? []), ...dumps.map((job) => ({ job }))] },
+  };
+}
+
+/** What the app says of its own backup; null when it says nothing. Throws InvalidStack. */
+export function backupOf(stack: LoadedStack): Backup | null {
+  if (stack.layout.kind !== 'app') return null;
+  const text = stack.layout.app.texts['backup.yaml'];
+  if (text === undefined) return null;
+  const checked = checkText('Backup', `${stack.layout.app.directory}/backup.yaml`, text);
+  if (checked.value === null) throw new InvalidStack(checked.diagnostics);
+  return checked.value;
+}
 
 export interface HookPreview {
   readonly phase: HookPhase;

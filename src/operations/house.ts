@@ -21,6 +21,8 @@ export interface Settings {
   /** Share of the stacks, 0–1, that may vanish at once before prune waits for a person. */
   readonly pruneLimit: number;
   readonly concurrency: number;
+  /** Of Windlass itself. */
+  readonly version: string;
   /** By name; `local` is always there. */
   readonly nodes: Readonly<Record<string, NodeFacts>>;
   /** Bundled apps: path below `apps/` → text. */

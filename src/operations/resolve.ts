@@ -38,6 +38,8 @@ export interface Resolved {
   readonly unminted: readonly SecretRef[];
   /** What a plan is compared by: the digest of `desired` with all secrets closed that Windlass mints itself, so that minting makes no plan stale. */
   readonly planDigest: string;
+  /** The secret references that it holds. */
+  readonly secrets: readonly SecretRef[];
   /** For the engine. Resolves again when the text is no longer in memory. Throws VAULT_SECRET_MISSING while something is unminted. */
   model(signal?: AbortSignal): Promise<Model>;
   /** The text of the model, with closed refs for what is unminted: for people's eyes, after masking. */
@@ -115,6 +117,7 @@ export class Resolver {
       desired: { ...kept.desired, revision: at.revision.commit },
       unminted: kept.unminted,
       planDigest: kept.planDigest,
+      secrets: kept.secrets,
       async model(inner) {
         if (kept.unminted.length > 0)
           throw new Fault(

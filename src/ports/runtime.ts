@@ -85,6 +85,7 @@ export interface Runtime {
   stop(id: string, signal: AbortSignal): Promise<void>;
   restart(id: string, signal: AbortSignal): Promise<void>;
   kill(id: string, signalName: string, signal: AbortSignal): Promise<void>;
+  pause(id: string, signal: AbortSignal): Promise<void>;
   unpause(id: string, signal: AbortSignal): Promise<void>;
   rename(id: string, name: string, signal: AbortSignal): Promise<void>;
   /** Stops and removes; a container that is gone already is success. */

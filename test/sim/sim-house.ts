@@ -50,6 +50,7 @@ export class SimHouse {
         settleSamples: 2,
         pruneLimit: 0.3,
         concurrency: 4,
+        version: '0.0.0',
         nodes: { local: { hostname: 'sim', ip: '10.0.0.1' } },
         bundled: {},
         owner: 'test',

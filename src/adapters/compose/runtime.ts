@@ -366,6 +366,7 @@ export function openRuntime(options: RuntimeOptions): Runtime {
       change(id, { method: 'POST', path: path(id, '/restart'), deadlineMs: limits.stopMs, signal }),
     kill: (id, signalName, signal) =>
       change(id, { method: 'POST', path: path(id, '/kill'), query: { signal: signalName }, signal }),
+    pause: (id, signal) => change(id, { method: 'POST', path: path(id, '/pause'), signal }),
     unpause: (id, signal) => change(id, { method: 'POST', path: path(id, '/unpause'), signal }),
     rename: (id, name, signal) => change(id, { method: 'POST', path: path(id, '/rename'), query: { name }, signal }),
     remove: removeContainer,

@@ -309,6 +309,7 @@ export function openSimRuntime(world: SimWorld): Runtime {
         engine.start(container);
       }),
     kill: (id, signalName, signal) => change('kill', id, signal, (container) => engine.kill(container, signalName)),
+    pause: (id, signal) => change('pause', id, signal, (container) => engine.pause(container)),
     unpause: (id, signal) => change('unpause', id, signal, (container) => engine.unpause(container)),
     rename: (id, name, signal) => change('rename', id, signal, (container) => engine.rename(container, name)),
     remove: (id, signal) =>

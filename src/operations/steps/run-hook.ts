@@ -22,6 +22,7 @@ import { hook } from '../../refs/hook.ts';
 import { node } from '../../refs/node.ts';
 import { createRefs } from '../../refs/registry.ts';
 import { stack as stackRefs } from '../../refs/stack.ts';
+import { stacksAtRest, wake } from '../archive/quiesce.ts';
 import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deploy-run.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { actionsOf, dueOf, told } from '../hooks-of.ts';
@@ -96,15 +97,17 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
     storeJournal(run.house.store)
       .all()
       .filter((state) => state.run.stack === name);
+  const isAtRest = (name: string) => stacksAtRest(run.bench).includes(name);
   return {
     name: 'finish-hooks',
     title: 'finish the hooks of an interrupted run',
     touches: 'runtime',
-    applicable: (_ctx, { payload }) => left(payload.stack).length > 0,
+    applicable: (_ctx, { payload }) => left(payload.stack).length > 0 || isAtRest(payload.stack),
     check(_ctx, { payload }) {
       const states = left(payload.stack);
-      const note = states.map((state) => `${state.run.phase} was interrupted`).join('\n');
-      return { satisfied: states.length === 0, ...(note === '' ? {} : { note }) };
+      const lines = states.map((state) => `${state.run.phase} was interrupted`);
+      if (isAtRest(payload.stack)) lines.push('a backup was interrupted');
+      return { satisfied: lines.length === 0, ...(lines.length === 0 ? {} : { note: lines.join('\n') }) };
     },
     async execute(ctx, { payload }) {
       await takeUpHooks(run.bench, [payload.stack], {
@@ -112,6 +115,7 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
         note: ctx.note,
         ended: (stack, hook) => run.hookEnded(stack, hook),
       });
+      await wake(run.bench, payload.stack, ctx.signal);
       // What was scaled is back: it is judged anew.
       setJudged(run, ctx, await judgedOf(run, { cache: ctx.cache, fresh: true }, payload.stack));
     },

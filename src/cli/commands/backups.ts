@@ -1,0 +1,198 @@
+// `windlass backup` and `windlass backups …`: archives of stacks: make, list, look into, read again, keep to the rule, carry out and in.
+import { formatAge } from '../../core/status/format-condition.ts';
+import type { ListedArchive } from '../../surface.ts';
+import { type Command, textFlag, UsageError } from '../command.ts';
+import { EXIT } from '../exit.ts';
+import { formatTable, oneLine } from '../views/table.ts';
+
+export const backup: Command = {
+  words: ['backup'],
+  summary: 'make an archive of a deployed stack (or of each stack of a group): what it was made from and its data',
+  usage: 'STACK | --group GROUP',
+  example: 'windlass backup shop',
+  arity: [0, 1],
+  flags: { group: { type: 'string', value: 'GROUP', help: 'all stacks of a group, and one archive that names them' } },
+  drains: true,
+  async run({ io, json, flags, args, surface, now }) {
+    const [stack] = args;
+    const group = textFlag(flags, 'group');
+    if ((stack === undefined) === (group === undefined)) throw new UsageError('name a stack, or a group with --group');
+    const desk = await surface();
+    const note = (line: string): void => io.words(oneLine(line));
+    if (group !== undefined) {
+      const done = await desk.backupGroup(group, now, note);
+      if (json) io.json(done);
+      else io.data(done.archive);
+      return EXIT.done;
+    }
+    const done = await desk.backup(stack ?? '', now, note);
+    if (json) io.json(done);
+    else io.data(done.archive);
+    return EXIT.done;
+  },
+};
+
+export const list: Command = {
+  words: ['backups', 'list'],
+  summary: 'list archives, newest first',
+  usage: '[STACK]',
+  example: 'windlass backups list shop',
+  arity: [0, 1],
+  async run({ io, json, args, surface }) {
+    const desk = await surface('state');
+    const archives = await desk.archives.list(args[0]);
+    const nowMs = desk.house.clock.nowMs();
+    if (json) io.json(archives.map(({ listed, verifiedAtMs }) => ({ ...listed, verifiedAtMs })));
+    else if (archives.length === 0) io.words('there are no archives');
+    else
+      io.data(
+        formatTable(
+          ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'VERIFIED'],
+          archives.map(({ listed, verifiedAtMs }) => [
+            listed.id.slice(0, 12),
+            nameOf(listed),
+            listed.kind === 'archive' ? listed.purpose : listed.kind,
+            listed.kind === 'damaged' ? '-' : formatAge(nowMs - listed.madeAtMs),
+            listed.kind === 'archive' ? sizeOf(listed.sizeBytes) : '-',
+            verifiedAtMs === null ? 'never' : formatAge(nowMs - verifiedAtMs),
+          ]),
+          io.width,
+        ),
+      );
+    return archives.some(({ listed }) => listed.kind === 'damaged') ? EXIT.failed : EXIT.done;
+  },
+};
+
+const nameOf = (listed: ListedArchive['listed']): string =>
+  listed.kind === 'archive' ? listed.stack : listed.kind === 'group' ? `group ${listed.group}` : oneLine(listed.why);
+
+export function sizeOf(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let size = bytes;
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
+}
+
+export const show: Command = {
+  words: ['backups', 'show'],
+  summary: 'print the manifest of an archive: everything it holds, no secret among it',
+  usage: 'ID',
+  example: 'windlass backups show 4be1c2d0c7f1',
+  arity: [1, 1],
+  async run({ io, json, args, surface }) {
+    const { archives } = await surface('state');
+    const { read, signedBy } = await archives.show(await archives.find(args[0] ?? ''));
+    if (json || read.kind === 'group') {
+      io.json({ id: read.id, signedBy, manifest: read.manifest });
+      return EXIT.done;
+    }
+    const { manifest, derived } = read;
+    io.data(
+      [
+        `archive    ${read.id}`,
+        `stack      ${manifest.stack}${manifest.app ? ` (app ${manifest.app.name} ${manifest.app.version})` : ''}`,
+        `made       ${new Date(manifest.madeAtMs).toISOString()} by Windlass ${manifest.windlass}, ${manifest.purpose}`,
+        `revision   ${manifest.revision?.commit ?? 'none'}`,
+        `signed by  ${signedBy}`,
+        `boots      ${manifest.boot.kind}: ${manifest.boot.why}`,
+        ...manifest.payloads.map(
+          (one) =>
+            `payload    ${one.kind} ${one.name}: ${one.entries.count} entries, ${sizeOf(one.plainBytes)} (${sizeOf(one.blob.sizeBytes)} stored), read by ${one.way}`,
+        ),
+        `files      ${manifest.files.length} from git${manifest.app ? `, ${manifest.app.source.length} of the app` : ''}`,
+        `secrets    ${manifest.vault.keys.map((one) => `${one.scope}/${one.key}`).join(', ') || 'none'}`,
+        ...manifest.notCaptured.map((one) => `not in it  ${oneLine(one)}`),
+        ...(derived.length > 0 ? [`derived    ${derived.join(', ')}: an older version made this archive`] : []),
+      ].join('\n'),
+    );
+    return EXIT.done;
+  },
+};
+
+export const verify: Command = {
+  words: ['backups', 'verify'],
+  summary: 'read an archive again as a whole and check every digest and its signature',
+  usage: 'ID…',
+  example: 'windlass backups verify 4be1c2d0c7f1',
+  arity: [1, 100],
+  async run({ io, json, args, surface, now }) {
+    const { archives } = await surface('state');
+    const results = [];
+    for (const said of args) results.push(await archives.verify(await archives.find(said), now));
+    if (json) io.json(results);
+    else
+      for (const one of results) {
+        io.data(
+          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${one.blobs} blobs, ${sizeOf(one.sizeBytes)}` : 'damaged'}`,
+        );
+        for (const bad of one.wrong) io.data(`  ${bad.kind} ${bad.digest}: ${bad.what}`);
+      }
+    return results.every((one) => one.wrong.length === 0) ? EXIT.done : EXIT.failed;
+  },
+};
+
+export const prune: Command = {
+  words: ['backups', 'prune'],
+  summary: 'show which archives `keep` does not keep, and remove them with --yes',
+  usage: '[STACK]',
+  example: 'windlass backups prune shop --yes',
+  arity: [0, 1],
+  flags: { yes: { type: 'boolean', help: 'remove them' } },
+  async run({ io, json, flags, args, surface }) {
+    const desk = await surface();
+    const isMeant = flags['yes'] === true;
+    const verdicts = await desk.archives.prune(await desk.fleet(), args[0], isMeant);
+    if (json) io.json(verdicts);
+    else
+      for (const one of verdicts)
+        io.data(
+          `${one.id.slice(0, 12)}  ${one.stack}  ${one.isKept ? 'kept' : isMeant ? 'removed' : 'would go'}: ${one.why.join(', ')}`,
+        );
+    return EXIT.done;
+  },
+};
+
+export const exportOne: Command = {
+  words: ['backups', 'export'],
+  summary: 'write an archive to one file (.bak, of a group .bkg) that `tar` and `sha256sum` can read',
+  usage: 'ID FILE',
+  example: 'windlass backups export 4be1c2d0c7f1 shop.bak',
+  arity: [2, 2],
+  async run({ io, json, args, surface, now }) {
+    const { archives } = await surface('state');
+    const [said = '', path = ''] = args;
+    const id = await archives.find(said);
+    const { sizeBytes } = await archives.exportTo(id, path, now);
+    const { signedBy } = await archives.show(id);
+    if (json) io.json({ id, path, sizeBytes, signedBy });
+    else io.data(`${path}: ${sizeOf(sizeBytes)}`);
+    io.words(`to import it elsewhere: windlass backups import ${path} --trust-key ${signedBy}`);
+    return EXIT.done;
+  },
+};
+
+export const importOne: Command = {
+  words: ['backups', 'import'],
+  summary: 'take a .bak or .bkg into the archive store; every digest and signature is checked first',
+  usage: 'FILE',
+  example: 'windlass backups import shop.bak --trust-key BASE64',
+  arity: [1, 1],
+  flags: {
+    'trust-key': {
+      type: 'string',
+      value: 'KEY',
+      help: 'the signing key of the controller that made it, from `backups show`',
+    },
+  },
+  async run({ io, json, flags, args, surface, now }) {
+    const { archives } = await surface('state');
+    const done = await archives.importFrom(args[0] ?? '', textFlag(flags, 'trust-key'), now);
+    if (json) io.json(done);
+    else io.data(done.id);
+    return EXIT.done;
+  },
+};

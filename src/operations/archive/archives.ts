@@ -1,0 +1,140 @@
+// Archives: what people ask of the archive store: list, show, verify, prune, carry out and in. Reads and removes; makes and restores none.
+import { type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
+import { type Keep, type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
+import { Fault } from '../../core/fault.ts';
+import { effectiveSettings } from '../../core/spec/backup.ts';
+import type { LoadedStack } from '../../core/spec/loaded.ts';
+import type { Listed, Verification } from '../../ports/archive.ts';
+import type { ArchiveHouse } from '../../ports/archive-house.ts';
+import type { FleetAt } from '../fleet-at.ts';
+import { backupOf } from '../hooks-of.ts';
+import type { House } from '../house.ts';
+
+/** Named value: public keys of other controllers that a person trusts, base64. */
+export const TRUSTED_KEYS = 'archive-keys';
+const verifiedKey = (id: string): string => `archive-verified/${id}`;
+
+type Archive = Extract<Listed, { kind: 'archive' }>;
+
+export interface ListedArchive {
+  readonly listed: Listed;
+  /** When it was last read as a whole and found right; null = never. */
+  readonly verifiedAtMs: number | null;
+}
+
+export class Archives {
+  readonly #house: House;
+  readonly #archives: ArchiveHouse;
+
+  constructor(house: House) {
+    this.#house = house;
+    if (!house.archives) throw new Fault('USAGE', 'there is no archive store here');
+    this.#archives = house.archives;
+  }
+
+  /** Newest first. */
+  async list(stack?: string): Promise<readonly ListedArchive[]> {
+    const all = await this.#archives.store.list();
+    return all
+      .filter((one) => stack === undefined || (one.kind === 'archive' && one.stack === stack))
+      .map((listed) => ({ listed, verifiedAtMs: this.#verifiedAt(listed.id) }));
+  }
+
+  /** The full id of the one archive that begins so. Throws ARCHIVE_MISSING, USAGE when it is not one. */
+  async find(said: string): Promise<string> {
+    if (!/^[0-9a-f]{8,64}$/.test(said))
+      throw new Fault('USAGE', `name an archive by at least 8 hex digits of its id, not ${said}`);
+    const found = (await this.#archives.store.list()).filter((one) => one.id.startsWith(said));
+    if (found.length > 1) throw new Fault('USAGE', `${said} names ${found.length} archives; give more digits`);
+    const [one] = found;
+    if (!one) throw new Fault('ARCHIVE_MISSING', `there is no archive ${said}`);
+    return one.id;
+  }
+
+  /** Throws ARCHIVE_UNTRUSTED. */
+  async show(id: string): Promise<{ readonly read: ReadArchive | ReadGroup; readonly signedBy: string }> {
+    const { bytes, signature } = await this.#archives.store.manifest(id);
+    return { read: readManifest(bytes), signedBy: this.#archives.check(bytes, signature) };
+  }
+
+  /** Reads everything again. */
+  async verify(id: string, signal: AbortSignal): Promise<Verification> {
+    await this.show(id);
+    const verification = await this.#archives.store.verify(id, signal);
+    if (verification.wrong.length === 0) this.#house.store.putValue(verifiedKey(id), this.#house.clock.nowMs());
+    else this.#house.store.deleteValue(verifiedKey(id));
+    return verification;
+  }
+
+  /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. */
+  async prune(
+    at: FleetAt,
+    stack: string | undefined,
+    remove: boolean,
+  ): Promise<readonly (Verdict & { readonly stack: string })[]> {
+    const all = await this.#archives.store.list();
+    const pins = new Map<string, string>();
+    for (const one of all)
+      if (one.kind === 'group')
+        for (const member of one.members) pins.set(member.archive, `group archive ${one.id.slice(0, 12)}`);
+    for (const [id, why] of this.#pinnedByRequests()) pins.set(id, why);
+    const byStack = new Map<string, Archive[]>();
+    for (const one of all)
+      if (one.kind === 'archive' && (stack === undefined || one.stack === stack))
+        byStack.set(one.stack, [...(byStack.get(one.stack) ?? []), one]);
+    const verdicts: (Verdict & { stack: string })[] = [];
+    for (const [name, archives] of byStack) {
+      const declared = at.fleet.stacks.get(name);
+      for (const verdict of retain({
+        archives: archives.map((one) => this.#retained(one)),
+        keep: declared ? keepOf(declared) : null,
+        pins,
+        nowMs: this.#house.clock.nowMs(),
+      }))
+        verdicts.push({ ...verdict, stack: name });
+    }
+    if (remove) {
+      for (const { id, isKept } of verdicts) {
+        if (isKept) continue;
+        await this.#archives.store.remove(id);
+        this.#house.store.deleteValue(verifiedKey(id));
+      }
+      await this.#archives.store.collect();
+    }
+    return verdicts;
+  }
+
+  exportTo(id: string, path: string, signal: AbortSignal): Promise<{ readonly sizeBytes: number }> {
+    return this.#archives.exportTo(id, path, signal);
+  }
+
+  /** `trust`: a public key of another controller, from now on trusted. */
+  importFrom(path: string, trust: string | undefined, signal: AbortSignal): ReturnType<ArchiveHouse['importFrom']> {
+    const { store } = this.#house;
+    if (trust !== undefined) {
+      if (!/^[A-Za-z0-9+/]{43}=$/.test(trust)) throw new Fault('USAGE', 'a signing key is 32 bytes in base64');
+      const known = (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [];
+      store.putValue(TRUSTED_KEYS, [...new Set([...known, trust])]);
+    }
+    return this.#archives.importFrom(path, signal);
+  }
+
+  #retained({ id, madeAtMs, purpose }: Archive): Retained {
+    return { id, madeAtMs, purpose, verifiedAtMs: this.#verifiedAt(id) };
+  }
+
+  #verifiedAt(id: string): number | null {
+    return (this.#house.store.value(verifiedKey(id)) as number | undefined) ?? null;
+  }
+
+  /** Requests that are open or at work need their archive; an unreadable one needs what it may need, so nothing is guessed of it. */
+  #pinnedByRequests(): readonly (readonly [string, string])[] {
+    const pins = this.#house.store.values('archive-pin/');
+    return [...pins].map(([key, why]) => [key.slice('archive-pin/'.length), String(why)] as const);
+  }
+}
+
+function keepOf(stack: LoadedStack): Keep | null {
+  const own = stack.backup as Parameters<typeof effectiveSettings>[1];
+  return effectiveSettings(backupOf(stack), own).keep ?? null;
+}

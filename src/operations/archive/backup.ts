@@ -1,0 +1,395 @@
+// Backup: one archive of one deployed stack: everything that its render was made from, and its data, read while it rests. It is whole or it
+// failed; what could not be captured by design is named in it.
+import { isAbsolute, relative } from 'node:path';
+import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from '../../core/archive/manifest.ts';
+import type { PayloadRecord } from '../../core/archive/payload.ts';
+import { imageNamed } from '../../core/diff/index-observed.ts';
+import { asFault, Fault } from '../../core/fault.ts';
+import { type Backup, bootOf, captures, type Quiesce } from '../../core/spec/backup.ts';
+import { parseDocument } from '../../core/spec/document.ts';
+import type { LoadedStack } from '../../core/spec/loaded.ts';
+import { isSecretScheme, parseMint, parseRef } from '../../core/spec/ref.ts';
+import type { HookRecord, RunRecord } from '../../core/status/event.ts';
+import type { PayloadSource } from '../../ports/payloads.ts';
+import type { FleetAt } from '../fleet-at.ts';
+import { backupOf } from '../hooks-of.ts';
+import type { House } from '../house.ts';
+import { holdLeases } from '../leases.ts';
+import { treeDirOf } from '../resolve.ts';
+import { deployedSubject, type HookSubject, takeUpHooks, withHooks } from '../steps/run-hook.ts';
+import type { Workbench } from '../workbench.ts';
+import { rest, wake } from './quiesce.ts';
+
+const FILE_BYTES = 50 * 1024 * 1024;
+
+export interface BackupOptions {
+  readonly signal: AbortSignal;
+  readonly note?: (line: string) => void;
+  readonly purpose?: 'backup' | 'safety';
+  readonly trigger?: string;
+  /** The caller holds the lease of the stack, and fires no hooks: for a safety archive inside of another operation. */
+  readonly within?: boolean;
+}
+
+export interface BackedUp {
+  /** What a request pins. */
+  readonly archive: string;
+  readonly sizeBytes: number;
+  readonly payloads: number;
+}
+
+/** Throws NOT_FOUND when the stack is not deployed, PAYLOAD_* and ARCHIVE_*; then nothing is listed. */
+export async function backup(bench: Workbench, stack: string, options: BackupOptions): Promise<BackedUp> {
+  const { house } = bench;
+  const { store, clock } = house;
+  const { signal, purpose = 'backup' } = options;
+  const applied = store.applied(stack);
+  if (!applied) throw new Fault('NOT_FOUND', `stack ${stack} is not deployed, so there is nothing to back up`);
+  const leases = options.within ? null : holdLeases(house, [stack]);
+  const hooks: HookRecord[] = [];
+  const begun: RunRecord = {
+    id: clock.id(),
+    stack,
+    operation: 'backup',
+    trigger: options.trigger ?? 'cli',
+    revision: applied.revision,
+    digest: applied.desired.digest,
+    startedAtMs: clock.nowMs(),
+    endedAtMs: 0,
+    outcome: 'running',
+    message: '',
+    changes: [],
+  };
+  store.putRun(begun);
+  const end = (outcome: RunRecord['outcome'], message: string): void =>
+    store.putRun({ ...begun, hooks, endedAtMs: clock.nowMs(), outcome, message: house.redact(message) });
+  try {
+    if (!options.within) await takeUpHooks(bench, [stack], options);
+    await wake(bench, stack, signal);
+    const subject = await deployedSubject(bench, applied, signal);
+    const work = () => capture(bench, subject, purpose, options);
+    const done = options.within
+      ? await work()
+      : await withHooks(
+          bench,
+          { ...subject, runs: 'this' },
+          'backup',
+          { ...options, attempt: begun.startedAtMs, ended: (hook) => void hooks.push(hook) },
+          work,
+        );
+    store.putValue(`last-backup/${stack}`, {
+      ...done,
+      atMs: clock.nowMs(),
+      durationMs: clock.nowMs() - begun.startedAtMs,
+    });
+    end('succeeded', `archive ${done.archive.slice(0, 12)}`);
+    return done;
+  } catch (error) {
+    const fault = asFault(error, 'ARCHIVE_FAILED');
+    end(signal.aborted ? 'cancelled' : 'failed', fault.message);
+    throw fault;
+  } finally {
+    leases?.release();
+  }
+}
+
+async function capture(
+  bench: Workbench,
+  subject: HookSubject,
+  purpose: 'backup' | 'safety',
+  { signal, note = () => {} }: BackupOptions,
+): Promise<BackedUp> {
+  const { house } = bench;
+  const { archives, payloads, clock } = house;
+  if (!archives || !payloads) throw new Fault('USAGE', 'there is no archive store here');
+  const { stack, resolved } = subject;
+  const { desired } = resolved;
+  const said = backupOf(stack);
+  const { captured, notCaptured } = await sourcesOf(house, subject, said, signal);
+  const how = restOf(subject, said, captured);
+  const records: PayloadRecord[] = [];
+  const kept: string[] = [];
+  try {
+    try {
+      await rest(bench, stack.name, desired.project, how, signal);
+      for (const { source, kind, name } of captured) {
+        note(`reading ${kind} ${name}`);
+        const reading = payloads.read(source, { signal });
+        const blob = await archives.store.putBlob(reading.stream, signal);
+        kept.push(blob.digest);
+        records.push({ kind, name, format: 'tar+zstd', blob, ...(await reading.done) });
+      }
+    } finally {
+      // Also when it was called off: nothing stays at rest.
+      await wake(bench, stack.name, signal.aborted ? new AbortController().signal : signal);
+    }
+    const put = async (bytes: Uint8Array) => {
+      const blob = await archives.store.putBlob(once(bytes), signal);
+      kept.push(blob.digest);
+      return blob;
+    };
+    const manifest = await manifestOf(bench, subject, said, { purpose, records, notCaptured, how, put });
+    const { bytes } = encodeManifest(manifest);
+    const archive = await archives.store.putManifest(bytes, archives.sign(bytes));
+    note(`archive ${archive}`);
+    const blobs = new Map(records.map((one) => [one.blob.digest, one.blob.sizeBytes]));
+    const sizeBytes = [...blobs.values()].reduce((sum, size) => sum + size, 0);
+    house.store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: stack.name,
+      level: 'info',
+      reason: purpose === 'safety' ? 'SafetyArchive' : 'BackedUp',
+      message: `archive ${archive}`,
+      revision: subject.at.revision.commit,
+    });
+    return { archive, sizeBytes, payloads: records.length };
+  } catch (error) {
+    await archives.store.release(kept);
+    throw error;
+  }
+}
+
+interface Captured {
+  readonly kind: 'volume' | 'bind';
+  /** Key of the volume, or path of the mount below the tree. */
+  readonly name: string;
+  readonly source: PayloadSource;
+  readonly services: readonly string[];
+}
+
+interface Mount {
+  readonly type: string;
+  readonly source?: string;
+  readonly target: string;
+}
+
+/** Volumes and folders of the project that hold data; what lies elsewhere is named. */
+async function sourcesOf(
+  house: House,
+  { stack, resolved }: HookSubject,
+  said: Backup | null,
+  signal: AbortSignal,
+): Promise<{ captured: readonly Captured[]; notCaptured: readonly string[] }> {
+  const { desired } = resolved;
+  const captured: Captured[] = [];
+  const notCaptured: string[] = [];
+  for (const volume of desired.volumes) {
+    if (volume.external) notCaptured.push(`volume ${volume.name} is external`);
+    else if (!captures(said, volume.key)) notCaptured.push(`volume ${volume.key} is excluded by backup.yaml`);
+    else
+      captured.push({
+        kind: 'volume',
+        name: volume.key,
+        source: { kind: 'volume', name: volume.name },
+        services: desired.services.filter((one) => one.volumes.includes(volume.name)).map((one) => one.name),
+      });
+  }
+  const tree = treeDirOf(house.settings.stateDir, stack.name);
+  const { services } = JSON.parse((await resolved.model(signal)).text) as {
+    services: Record<string, { volumes?: readonly Mount[] }>;
+  };
+  const folders = new Map<string, string[]>();
+  for (const [service, { volumes = [] }] of Object.entries(services))
+    for (const { type, source = '', target } of volumes) {
+      if (type === 'tmpfs') continue;
+      if (type === 'volume') {
+        if (source === '') notCaptured.push(`the anonymous volume at ${target} of ${service}`);
+        continue;
+      }
+      if (type !== 'bind') continue;
+      const path = relative(tree, source);
+      if (path === '' || path.startsWith('..') || isAbsolute(path))
+        notCaptured.push(`${source} of ${service} lies outside of the project`);
+      else if (!stack.files.some((file) => file.path === path) && captures(said, `./${path}`))
+        folders.set(path, [...(folders.get(path) ?? []), service]);
+    }
+  for (const [path, users] of folders)
+    captured.push({
+      kind: 'bind',
+      name: path,
+      source: { kind: 'folder', path: `${tree}/${path}`, within: tree },
+      services: users,
+    });
+  return { captured, notCaptured };
+}
+
+/** What is not named is stopped when it mounts what is captured. */
+function restOf(
+  { resolved }: HookSubject,
+  said: Backup | null,
+  captured: readonly Captured[],
+): ReadonlyMap<string, Quiesce> {
+  const users = new Set(captured.flatMap((one) => one.services));
+  return new Map(
+    resolved.desired.services.map((one) => [
+      one.name,
+      said?.quiesce?.[one.name] ?? (users.has(one.name) ? 'stop' : 'none'),
+    ]),
+  );
+}
+
+async function manifestOf(
+  bench: Workbench,
+  subject: HookSubject,
+  said: Backup | null,
+  more: {
+    readonly purpose: 'backup' | 'safety';
+    readonly records: readonly PayloadRecord[];
+    readonly notCaptured: readonly string[];
+    readonly how: ReadonlyMap<string, Quiesce>;
+    readonly put: (bytes: Uint8Array) => Promise<{ digest: string; sizeBytes: number }>;
+  },
+): Promise<Manifest> {
+  const { house } = bench;
+  const { source, clock, settings, payloads } = house;
+  const { stack, at, resolved } = subject;
+  const { desired } = resolved;
+  const { put, records } = more;
+  const fileOf = async (path: string, mode: string, bytes: Uint8Array): Promise<FileRecord> => ({
+    path,
+    mode: mode as FileRecord['mode'],
+    blob: await put(bytes),
+  });
+  const files: FileRecord[] = [];
+  for (const { path, mode, oid } of stack.files)
+    if (mode !== '160000') files.push(await fileOf(path, mode, await source.blob(oid, FILE_BYTES)));
+  const info = await house.runtime.info();
+  const index = await bench.look.fresh('known');
+  const volumes: Manifest['volumes'][number][] = [];
+  for (const volume of desired.volumes) {
+    const found = await payloads!.inspectVolume(volume.name, new AbortController().signal);
+    volumes.push({
+      key: volume.key,
+      name: volume.name,
+      external: volume.external,
+      driver: found?.driver ?? 'local',
+      driverOpts: { ...found?.driverOpts },
+      labels: { ...found?.labels },
+      payload: records.some((one) => one.kind === 'volume' && one.name === volume.key) ? volume.key : null,
+    });
+  }
+  const boot = bootOf({ backup: said, hasRestoreHook: (stack.hooks['pre_restore'] ?? []).length > 0 });
+  return {
+    format: 'windlass-archive',
+    version: 1,
+    madeAtMs: clock.nowMs(),
+    stack: stack.name,
+    payloads: [...records],
+    purpose: more.purpose,
+    project: desired.project,
+    group: stack.group,
+    node: stack.node,
+    runtime: stack.runtime,
+    revision: { source: at.revision.source, ref: at.revision.ref, commit: at.revision.commit },
+    spec: await documentOf(house, at, stack),
+    layout:
+      stack.layout.kind === 'app'
+        ? { kind: 'app' }
+        : {
+            kind: 'compose',
+            directory: stack.layout.directory,
+            files: [...stack.layout.files],
+            profiles: [...stack.layout.profiles],
+          },
+    app: await appOf(house, at, stack, fileOf),
+    vars: Object.fromEntries(Object.entries(stack.vars).map(([name, value]) => [name, varOf(stack, name, value)])),
+    ports: Object.fromEntries(Object.entries(stack.ports).map(([service, list]) => [service, [...list]])),
+    replicas: { ...stack.replicas },
+    integrate: Object.fromEntries(
+      Object.entries(stack.integrate).map(([plug, provider]) => {
+        const layout = at.fleet.stacks.get(provider)?.layout;
+        return [plug, { provider, app: layout?.kind === 'app' ? layout.app.name : null }];
+      }),
+    ),
+    files,
+    images: desired.services.map((service) => {
+      const image = imageNamed(index, service.image);
+      return {
+        service: service.name,
+        reference: service.image,
+        digest: image?.digests[0] ?? null,
+        imageId: image?.id ?? null,
+      };
+    }),
+    volumes,
+    owners: desired.owners.map(({ volume, mode, uid, gid }) => ({ volume, mode, uid, gid })),
+    vault: await sealedOf(house, subject, put),
+    boot,
+    restoreJobs: [...(said?.restore ?? [])],
+    quiesced: [...more.how].map(([service, how]) => ({ service, how })),
+    notCaptured: [...more.notCaptured, ...records.flatMap((one) => one.notCaptured)],
+    engine: { version: info.version, apiVersion: info.apiVersion, composeVersion: info.composeVersion },
+    windlass: settings.version,
+  };
+}
+
+/** The stack's own document as it stands in the commit; {} when it has none. */
+async function documentOf(house: House, at: FleetAt, stack: LoadedStack): Promise<Record<string, unknown>> {
+  const { file } = stack.place;
+  const entry = at.listing.entries.find((one) => one.path === file);
+  if (!entry || !/(^|\/)(stack\.ya?ml|stacks\/[^/]+\.ya?ml)$/.test(file)) return {};
+  const text = Buffer.from(await house.source.blob(entry.oid, FILE_BYTES)).toString('utf8');
+  const value = parseDocument(file, text).parsed?.value;
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+async function appOf(
+  house: House,
+  at: FleetAt,
+  stack: LoadedStack,
+  fileOf: (path: string, mode: string, bytes: Uint8Array) => Promise<FileRecord>,
+): Promise<Manifest['app']> {
+  if (stack.layout.kind !== 'app') return null;
+  const { app } = stack.layout;
+  const source: FileRecord[] = [];
+  if (app.origin === 'bundled') {
+    for (const [path, text] of Object.entries(house.settings.bundled))
+      if (path.startsWith(`${app.name}/`)) source.push(await fileOf(`apps/${path}`, '100644', Buffer.from(text)));
+  } else
+    for (const { path, mode, oid } of at.listing.entries)
+      if (path.startsWith(`${app.directory}/`) && mode !== '160000')
+        source.push(await fileOf(path, mode, await house.source.blob(oid, FILE_BYTES)));
+  return {
+    name: app.name,
+    version: app.version,
+    catalog: { origin: app.origin, directory: app.directory },
+    source,
+  };
+}
+
+/** Secrets stand in the manifest by their place in the vault, never by value and never by a hash of it. */
+function varOf(stack: LoadedStack, name: string, value: unknown): ManifestVar {
+  if (typeof value !== 'string') return { kind: 'plain', value };
+  const mint = parseMint(value);
+  if (mint && !('wrong' in mint)) return { kind: 'secret', scope: `stack/${stack.name}`, key: name };
+  const ref = parseRef(value);
+  if (!ref || !isSecretScheme(ref.scheme)) return { kind: 'plain', value };
+  return { kind: 'ref', ref: value };
+}
+
+/** Values of every vault key that the stack itself reads, sealed to the controller and the configured recipients. */
+async function sealedOf(
+  house: House,
+  { stack, resolved }: HookSubject,
+  put: (bytes: Uint8Array) => Promise<{ digest: string; sizeBytes: number }>,
+): Promise<Manifest['vault']> {
+  const { vault, envelope, archives } = house;
+  const own = resolved.secrets.filter((one) => one.scheme === 'vault' && one.stack === stack.name);
+  const values: { scope: string; key: string; value: string }[] = [];
+  for (const { key, scopes } of own)
+    for (const scope of scopes) {
+      const value = (await vault?.find(key, [scope])) ?? null;
+      if (value === null) continue;
+      values.push({ scope, key, value });
+      break;
+    }
+  if (values.length === 0) return { keys: [], sealed: null, recipients: [] };
+  if (!envelope) throw new Fault('USAGE', 'secrets cannot be sealed here: there is no age identity');
+  const recipients = [...new Set([await envelope.recipient(), ...(archives?.recipients ?? [])])].sort();
+  const sealed = await put(Buffer.from(await envelope.seal(recipients, JSON.stringify(values))));
+  return { keys: values.map(({ scope, key }) => ({ scope, key })), sealed, recipients };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
