@@ -198,15 +198,19 @@ export class Fleet {
 
   async dispose(): Promise<void> {
     for (const running of this.#running) await running.kill('SIGKILL');
-    for (const project of this.#projects) {
-      const label = `label=com.docker.compose.project=${project}`;
-      const ids = docker('ps', '-aq', '--filter', label).split('\n').filter(Boolean);
-      if (ids.length > 0) docker('rm', '-fv', ...ids);
-      const networks = docker('network', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
-      if (networks.length > 0) docker('network', 'rm', ...networks);
-      const volumes = docker('volume', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
-      if (volumes.length > 0) docker('volume', 'rm', '-f', ...volumes);
-    }
+    const labels = [...this.#projects].map((project) => `label=com.docker.compose.project=${project}`);
+    const remove = (list: readonly string[], ...command: string[]): void => {
+      for (const label of labels) {
+        const ids = docker(...list, '--filter', label)
+          .split('\n')
+          .filter(Boolean);
+        if (ids.length > 0) docker(...command, ...ids);
+      }
+    };
+    // Kind by kind: a container of one project may be on the network of another.
+    remove(['ps', '-aq'], 'rm', '-fv');
+    remove(['network', 'ls', '-q'], 'network', 'rm');
+    remove(['volume', 'ls', '-q'], 'volume', 'rm', '-f');
     rmSync(this.dir, { recursive: true, force: true });
   }
 }

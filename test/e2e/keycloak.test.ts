@@ -123,6 +123,11 @@ beforeAll(async () => {
   fleet = new Fleet();
   fleet.owns(SSO, DB);
   fleet.removeLeftovers();
+  // The database of a killed run of this test has another password.
+  const volumes = docker('volume', 'ls', '-q', '--filter', `label=com.docker.compose.project=${DB}`)
+    .split('\n')
+    .filter(Boolean);
+  if (volumes.length > 0) docker('volume', 'rm', ...volumes);
   const head = 'apiVersion: windlass/v1\nkind: Stack\n';
   fleet.push({
     ...app('n0'),
@@ -254,16 +259,22 @@ describe('keycloak', () => {
     expect(isAdminRight()).toBe(true);
   });
 
-  it('is brought back and recovered by whoever comes next when Windlass is killed while the server is down', async () => {
+  it('is brought back and recovered by the controller that starts next when Windlass is killed while the server is down', async () => {
     diverge();
     update();
     await fleet.killed(['apply', '--yes'], () => statuses().every((status) => status === 'exited'));
     expect(statuses()).toEqual(['exited', 'exited']);
-    const next = await apply();
-    expect([next.code, next.err]).toEqual([0, next.err]);
+    const controller = fleet.start();
+    try {
+      await controller.line(/post_update was interrupted and is succeeded now/);
+      await controller.line(new RegExp(`${SSO}: Deployed`));
+    } finally {
+      await controller.kill('SIGTERM');
+    }
     expect(statuses()).toEqual(['running', 'running']);
     expect(isAdminRight()).toBe(true);
     expect(accounts()).toEqual(['admin']);
+    expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
   });
 
   it('tells the password to nobody: not in the history, not in events, not in the plan', async () => {
