@@ -377,7 +377,25 @@ describe('after a crash', () => {
     Object.assign(ledger, { putReceipt: put });
     expect(fleet.states()).toEqual({ one: 'claimed claimed' });
     fleet.open();
-    // Its intent was not on record: nobody may guess what it was to touch.
+    fleet.onRemove = () => {};
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    expect(fleet.removed).toEqual(['shop_data', 'shop_more']);
+    expect(fleet.bench.house.trust!.ledger!.receipt('one')).toMatchObject({ outcome: 'succeeded' });
+  });
+
+  it('without a word of what it was about to touch nothing is touched, and it is told as indeterminate', async () => {
+    const fleet = await approved();
+    const ledger = fleet.bench.house.trust!.ledger!;
+    const put = ledger.putReceipt;
+    Object.assign(ledger, {
+      putReceipt: () => {
+        throw new Error('killed');
+      },
+    });
+    await expect(fleet.look()).rejects.toThrow('killed');
+    Object.assign(ledger, { putReceipt: put });
+    fleet.bench.house.store.deleteValue('request-intent/one');
+    expect(await fleet.look()).toEqual({ one: 'indeterminate interrupted' });
     expect(await fleet.look()).toEqual({ one: 'indeterminate interrupted' });
     expect(fleet.removed).toEqual([]);
   });

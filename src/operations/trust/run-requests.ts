@@ -10,7 +10,11 @@ import type { House } from '../house.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
 import { lookAtTrust, type RequestAt, type TrustLook } from './look.ts';
-import { type PurgePlan, planPurge, purge } from './purge.ts';
+import { changesOf, doWork, planWork, type RequestWork, stacksOf } from './request-work.ts';
+
+/** What approvers may pin in the request: of the work as it would be done now. */
+export const workDigest = (work: RequestWork): string =>
+  planDigest({ plan: work.operation, desired: work.plan, observed: [] }).slice('sha256:'.length);
 
 const intentKey = (id: string): string => `request-intent/${id}`;
 
@@ -104,33 +108,22 @@ async function runOne(
   const { house } = bench;
   const { clock, store, redact } = house;
   const { request } = at.evaluation;
-  if (request?.kind !== 'Purge') {
-    wait(look, snapshot, `${request?.kind.toLowerCase() ?? 'it'} is not carried out by this version`, clock.nowMs());
+  if (request === null) throw new Error(`${at.id} is ready without a request`);
+  const planned = await planWork(bench, request, signal);
+  if (planned.kind === 'wait') {
+    wait(look, snapshot, planned.why, clock.nowMs());
     return null;
   }
-  const facts = await planPurge(house, bench.look, request, signal);
-  if (facts.kind === 'wait') {
-    wait(look, snapshot, facts.why, clock.nowMs());
-    return null;
-  }
-  const { plan } = facts;
-  const digest = planDigest({
-    plan: { operation: 'purge', phases: [] },
-    desired: [request.stack],
-    observed: plan.volumes.map((one) => `${one.name} ${one.createdAt}`),
-  }).slice('sha256:'.length);
+  const { work } = planned;
+  const digest = workDigest(work);
   if (request.plan !== undefined && request.plan !== digest) {
-    wait(
-      look,
-      snapshot,
-      `it was approved for the plan ${request.plan.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`,
-      clock.nowMs(),
-    );
+    const why = `it was approved for the plan ${request.plan.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
+    wait(look, snapshot, why, clock.nowMs());
     return null;
   }
   let leases: ReturnType<typeof holdLeases>;
   try {
-    leases = holdLeases(house, [request.stack]);
+    leases = holdLeases(house, stacksOf(work));
   } catch (error) {
     wait(look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
     return null;
@@ -141,18 +134,18 @@ async function runOne(
     const { subject, nonces } = at.evaluation;
     const { effective } = look.chain;
     if (subject === null || effective === null) throw new Error(`${at.id} is ready without a file or a policy`);
+    // Before the claim: whatever comes after it can be finished. Without a claim it means nothing.
+    store.putValue(intentKey(at.id), work);
     const answer = look.ledger.claim(
       { id: at.id, subject, nonces, tip: look.tip, policy: effective.sha256, plan: digest, claimedAtMs: nowMs },
       claimed,
     );
     if (answer.kind === 'refused') return null;
-    look.ledger.putReceipt(receiptOf(look, at, digest, nowMs));
-    store.putValue(intentKey(at.id), plan);
-    return await act(bench, look, at.id, request.stack, plan, claimed, signal);
+    return await act(bench, look, at.id, work, claimed, signal);
   } catch (error) {
     store.appendEvent({
       atMs: clock.nowMs(),
-      stack: request.stack,
+      stack: stackOf(at.evaluation),
       level: 'error',
       reason: 'Request',
       message: redact(`${at.id}: ${asFault(error, 'ENGINE_REFUSED').message}`),
@@ -174,14 +167,18 @@ async function act(
   bench: Workbench,
   look: TrustLook,
   id: string,
-  stack: string,
-  plan: PurgePlan,
+  work: RequestWork,
   snapshot: RequestSnapshot,
   signal: AbortSignal,
 ): Promise<RequestSnapshot> {
   const { house } = bench;
   const { store, clock, redact } = house;
+  const stack = stacksOf(work)[0] ?? '@fleet';
   let now = snapshot;
+  const claim = look.ledger.claimOf(id);
+  const asked = look.requests.find((one) => one.id === id);
+  if (asked && claim && look.ledger.receipt(id) === null)
+    look.ledger.putReceipt(receiptOf(look, asked, claim.plan ?? '', claim.claimedAtMs));
   if (now.state === 'claimed') {
     // Revocations and the policy are read again: what was true before the claim may not be now.
     const again = await lookAtTrust(house, look.tip, { except: id });
@@ -200,21 +197,20 @@ async function act(
   const record: RunRecord = {
     id: clock.id(),
     stack,
-    operation: 'purge',
+    operation: work.operation,
     trigger: `request ${id}`,
     revision: look.tip,
-    digest: look.ledger.claimOf(id)?.plan ?? '',
+    digest: claim?.plan ?? '',
     startedAtMs: clock.nowMs(),
     endedAtMs: 0,
     outcome: 'running',
     message: '',
-    changes: plan.volumes.map((one) => `remove the volume ${one.name}`),
+    changes: changesOf(work),
   };
   store.putRun(record);
   try {
-    const gone = await purge(house, plan, signal);
+    const detail = await doWork(bench, work, signal);
     store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
-    const detail = gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
     return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
   } catch (error) {
     const fault = asFault(error, 'ENGINE_REFUSED');
@@ -264,8 +260,8 @@ async function finishClaimed(
   const done: RequestSnapshot[] = [];
   for (const snapshot of look.ledger.snapshots()) {
     if (snapshot.state !== 'claimed' && snapshot.state !== 'executing') continue;
-    const plan = store.value(intentKey(snapshot.id)) as PurgePlan | undefined;
-    if (plan === undefined) {
+    const work = store.value(intentKey(snapshot.id)) as RequestWork | undefined;
+    if (work === undefined) {
       // Nothing tells what it was about to touch, so nothing is touched: not even once more.
       const detail = 'it was interrupted, and its intent is not on record';
       done.push(
@@ -280,8 +276,8 @@ async function finishClaimed(
     }
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
-      leases = holdLeases(house, [plan.stack]);
-      done.push(await act(bench, look, snapshot.id, plan.stack, plan, snapshot, signal));
+      leases = holdLeases(house, stacksOf(work));
+      done.push(await act(bench, look, snapshot.id, work, snapshot, signal));
     } catch (error) {
       // Held by another process, or out of reach: the next look tries again.
       if (!(error instanceof Fault) || (error.code !== 'LOCK_HELD' && error.code !== 'ENGINE_UNREACHABLE')) throw error;
