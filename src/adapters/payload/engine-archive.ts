@@ -12,7 +12,7 @@ const MOUNT_POINT = '/payload';
 const REMOVE_MS = 30_000;
 
 export const ENGINE_LOSES_READING = [
-  'extended attributes',
+  'extended attributes other than file capabilities',
   'access control lists',
   'parts of seconds of modification times',
   'sockets, and whatever the engine could not read: it does not say',

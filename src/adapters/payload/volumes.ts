@@ -15,7 +15,7 @@ interface ApiVolume {
 }
 
 export interface Volumes {
-  find(name: string, signal: AbortSignal): Promise<(VolumeFacts & { readonly createdAt: string }) | null>;
+  find(name: string, signal: AbortSignal): Promise<VolumeFacts | null>;
   create(volume: NewVolume, signal: AbortSignal): Promise<void>;
   remove(name: string, signal: AbortSignal): Promise<void>;
   sizeBytes(name: string, signal: AbortSignal): Promise<number | null>;

@@ -12,7 +12,16 @@ export async function* compressed(plain: AsyncIterable<Uint8Array>): AsyncGenera
     chunkSize: BLOCK_BYTES,
     params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 },
   });
-  yield* through(inBlocks(plain), zstd);
+  const feeding = feed(plain, zstd);
+  feeding.catch((error: unknown) => zstd.destroy(error as Error));
+  try {
+    yield* zstd as AsyncIterable<Buffer>;
+    await feeding;
+  } finally {
+    zstd.destroy();
+    // Until the source has ended too: what it started is gone then.
+    await feeding.catch(() => {});
+  }
 }
 
 /** PAYLOAD_CORRUPT when it is not zstd, or not all of it; more than `maxBytes` are never made. */
@@ -49,10 +58,17 @@ async function* through(source: AsyncIterable<Uint8Array>, transform: Transform)
   yield* transform as AsyncIterable<Buffer>;
 }
 
-/** Few and equal pieces: each one is a trip to another thread. */
-async function* inBlocks(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+/**
+ * In few and equal pieces, since each one is a trip to another thread: one is filled while the other is compressed, and none is
+ * filled again before the stream has said that it is done with it.
+ */
+async function feed(source: AsyncIterable<Uint8Array>, zstd: Transform): Promise<void> {
   let block = Buffer.allocUnsafe(BLOCK_BYTES);
+  let other = Buffer.allocUnsafe(BLOCK_BYTES);
   let filled = 0;
+  let writing: Promise<void> = Promise.resolve();
+  const write = (bytes: Buffer): Promise<void> =>
+    new Promise((resolve, reject) => zstd.write(bytes, (error) => (error ? reject(error) : resolve())));
   for await (const chunk of source) {
     let at = 0;
     while (at < chunk.length) {
@@ -61,11 +77,15 @@ async function* inBlocks(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buff
       filled += take;
       at += take;
       if (filled < BLOCK_BYTES) continue;
-      yield block;
-      // The one before may still be read by the other thread.
-      block = Buffer.allocUnsafe(BLOCK_BYTES);
+      await writing;
+      if (zstd.destroyed) return;
+      writing = write(block);
+      writing.catch(() => {});
+      [block, other] = [other, block];
       filled = 0;
     }
   }
-  if (filled > 0) yield block.subarray(0, filled);
+  await writing;
+  if (filled > 0) await write(block.subarray(0, filled));
+  zstd.end();
 }
