@@ -41,6 +41,7 @@ export function openEngineArchive(options: {
     if (place.kind !== 'volume') throw new Error('only volumes are reached this way');
     const image = await imageOf(signal);
     if (image === null) throw new Fault('PAYLOAD_NO_WAY', 'the engine has no image to make a helper of');
+    // Not to be called off in the middle: one that is made unseen would stay.
     const { Id: id } = await client.json<{ Id: string }>({
       method: 'POST',
       path: '/containers/create',
@@ -55,7 +56,6 @@ export function openEngineArchive(options: {
           Mounts: [{ Type: 'volume', Source: place.name, Target: MOUNT_POINT, VolumeOptions: { NoCopy: true } }],
         },
       },
-      signal,
     });
     return { id, image };
   }

@@ -47,6 +47,7 @@ export function openVolumes(client: ApiClient): Volumes {
           data: { volume: volume.name },
         });
       }
+      // Not to be called off in the middle: whether it was made would be unknown then.
       await client.send({
         method: 'POST',
         path: '/volumes/create',
@@ -56,7 +57,6 @@ export function openVolumes(client: ApiClient): Volumes {
           DriverOpts: volume.driverOpts ?? {},
           Labels: volume.labels ?? {},
         },
-        signal,
       });
     },
     async remove(name, signal) {
