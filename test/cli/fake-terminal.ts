@@ -1,6 +1,6 @@
 // The command line in one process: streams in memory, a simulated house behind it.
 import { PassThrough } from 'node:stream';
-import { runCli } from '../../src/cli/cli.ts';
+import { type CliOptions, runCli } from '../../src/cli/cli.ts';
 import { Io } from '../../src/cli/io.ts';
 import { Surface } from '../../src/surface.ts';
 import type { SimHouse } from '../sim/sim-house.ts';
@@ -22,6 +22,7 @@ export interface TerminalOptions {
   readonly redact?: (text: string) => string;
   readonly stop?: AbortSignal;
   readonly bundled?: Readonly<Record<string, string>>;
+  readonly clone?: CliOptions['clone'];
 }
 
 class Sink extends PassThrough {
@@ -68,6 +69,7 @@ export async function windlass(
       return { surface: new Surface(sim.house), close: async () => {} };
     },
     bundled: async () => options.bundled ?? {},
+    ...(options.clone ? { clone: options.clone } : {}),
     stop: options.stop ?? new AbortController().signal,
     now: new AbortController().signal,
   });

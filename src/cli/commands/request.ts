@@ -271,7 +271,10 @@ async function defaultId(wanted: Readonly<Record<string, unknown>>, nowMs: numbe
   const stack = typeof wanted['stack'] === 'string' ? wanted['stack'] : 'group';
   const kind = String(wanted['kind']).toLowerCase();
   const tail = `${new Date(nowMs).toISOString().slice(0, 10).replaceAll('-', '')}-${Desk.shortMark()}`;
-  return `${kind}-${stack.toLowerCase().slice(0, 62 - kind.length - tail.length - 1)}-${tail}`;
+  return `${kind}-${stack
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]/g, '-')
+    .slice(0, 62 - kind.length - tail.length - 1)}-${tail}`;
 }
 
 function warningsOf(rules: RequestRules, { setUp, principal }: Signer): readonly string[] {
