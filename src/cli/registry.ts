@@ -80,6 +80,7 @@ export const COMMANDS: readonly Command[] = [
   request.clone,
   request.move,
   request.purge,
+  approval.signAgain,
   approval.approve,
   approval.reject,
   approval.withdraw,

@@ -118,7 +118,11 @@ describe('windlass approve', () => {
     const lost = await approve('cleo', '--tag');
     expect([lost.code, lost.err.includes('request-unsigned')]).toEqual([5, true]);
     people.git('tag', '-d', String(lost.json['tag']));
-    expect((await approve('bert', '--tag')).code).toBe(5);
+    const again = await people.say('anna', 'request', 'sign', ID, '--tag');
+    expect([again.code, again.json['state'], again.json['missing']]).toEqual([0, 'awaitingApprovals', 2]);
+    await approve('bert', '--tag');
+    const { code, json } = await approve('cleo', '--tag');
+    expect([code, json['state']]).toEqual([0, 'ready']);
   });
 
   it('works with HEAD detached only by a tag', async () => {
@@ -217,5 +221,20 @@ describe('windlass withdraw', () => {
     const { code, json, err } = await people.say('cleo', 'withdraw', ID);
     expect(err).toMatch(/cleo neither asked for this nor approved it/);
     expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'nothing-to-withdraw']);
+  });
+});
+
+describe('windlass request sign', () => {
+  it('asks again by a commit for a file whose signature was lost', async () => {
+    people.commitFile('requests/lost.yaml', people.read(`requests/${ID}.yaml`).replace('"closed"', '"lost"'));
+    const { code, json } = await people.say('anna', 'request', 'sign', 'lost');
+    expect([code, json['counts'], json['missing']]).toEqual([0, true, 2]);
+    expect(people.tryGit('verify-commit', 'HEAD')).toBe(0);
+  });
+
+  it('says that a second signature of another person changes nothing, and does not count it', async () => {
+    const { code, json, err } = await people.say('bert', 'request', 'sign', ID);
+    expect(err).toMatch(/warning: anna asks already/);
+    expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'not-the-requester']);
   });
 });

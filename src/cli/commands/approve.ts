@@ -1,4 +1,5 @@
-// `windlass approve|reject|withdraw ID`: what a person says of a request, as an empty signed commit or a signed tag in their clone.
+// `windlass approve|reject|withdraw ID` and `windlass request sign ID`: what a person says of a request that is committed, as an empty
+// signed commit or a signed tag in their clone.
 // It speaks of the file that HEAD holds, never of one that was edited in the work tree.
 import { formatInstant } from '../../core/spec/request.ts';
 import { AUTHORITY } from '../../core/state/trust/authority.ts';
@@ -13,15 +14,15 @@ import { EXIT } from '../exit.ts';
 import { currentBranch, deskOf, instantFlag, plainLine, signerInWords, signerOf } from '../own-clone.ts';
 import { formatDeciders, formatMade, formatStanding, indented, lossInWords, row } from '../views/approval.ts';
 
-type Verb = 'approve' | 'reject' | 'withdraw';
+type Verb = 'approve' | 'reject' | 'withdraw' | 'request';
 
 const DAY_MS = 24 * 3_600_000;
 
-const verb = (word: Verb, summary: string): Command => ({
-  words: [word],
+const verb = (word: Verb, words: readonly string[], summary: string): Command => ({
+  words,
   summary,
   usage: 'ID',
-  example: `windlass ${word} purge-shop-20261201-4f2a`,
+  example: `windlass ${words.join(' ')} purge-shop-20261201-4f2a`,
   arity: [1, 1],
   flags: {
     tag: { type: 'boolean', help: 'by an annotated tag on the commit that holds the file, for what a merge lost' },
@@ -32,14 +33,22 @@ const verb = (word: Verb, summary: string): Command => ({
   run: (context) => say(context, word),
 });
 
-export const approve = verb('approve', 'approve a request, by a signed commit or tag in your clone');
+export const approve = verb('approve', ['approve'], 'approve a request, by a signed commit or tag in your clone');
 export const reject = verb(
   'reject',
+  ['reject'],
   'reject a request as one of its approvers, by a signed commit or tag in your clone',
 );
 export const withdraw = verb(
   'withdraw',
+  ['withdraw'],
   'take back your own request or approval, by a signed commit or tag in your clone',
+);
+
+export const signAgain = verb(
+  'request',
+  ['request', 'sign'],
+  'ask again, by a signed commit or tag, for a request that is committed and whose signature a merge lost',
 );
 
 async function say(context: CommandContext, word: Verb): Promise<number> {
@@ -79,7 +88,7 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
       ),
     ].join('\n'),
   );
-  if (word === 'approve' && before.isFinal) {
+  if ((word === 'approve' || word === 'request') && before.isFinal) {
     io.words(
       [
         `${io.inWords.paint('red', `error[${before.reason}]`)}: ${before.state} ${before.detail}`.trimEnd(),
@@ -89,7 +98,7 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
     if (json) io.json({ id, refused: before.reason, detail: before.detail, help: AUTHORITY[before.reason].help });
     return EXIT.refused;
   }
-  await consent(context, `${word[0]?.toUpperCase()}${word.slice(1)} ${id}?`);
+  await consent(context, `${titleOf(word, id)}?`);
 
   const nowMs = desk.nowMs();
   const expiresMs = instantFlag(flags, 'expires', nowMs) ?? lifeOf(request.expires, nowMs, rules.mostMs);
@@ -100,7 +109,7 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
     subject,
     policy: authority.policy.sha256,
     expiresMs,
-    title: `${word[0]?.toUpperCase()}${word.slice(1)} ${id}`,
+    title: titleOf(word, id),
     ...(reason === undefined ? {} : { body: `Reason: ${reason}` }),
     ...(name === null ? {} : { tag: { name, commit: await holderOf(desk, authority, id, subject) } }),
   });
@@ -129,6 +138,9 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
   );
   return made.lacks === null ? EXIT.done : EXIT.refused;
 }
+
+const titleOf = (word: Verb, id: string): string =>
+  word === 'request' ? `Ask again for ${id}` : `${word[0]?.toUpperCase()}${word.slice(1)} ${id}`;
 
 const nextStep = (tag: string | null): string =>
   row('next', tag === null ? 'git push' : `git push origin refs/tags/${tag}`);
@@ -193,7 +205,7 @@ async function warningsOf(
 function signerWarning(
   word: Verb,
   { setUp, principal }: Signer,
-  { holding, approvers }: RequestRules,
+  { holding, requesters, approvers }: RequestRules,
   before: RequestEvaluation,
 ): readonly string[] {
   if (setUp.fingerprint === null) return [];
@@ -202,6 +214,10 @@ function signerWarning(
   if (word === 'withdraw') {
     const own = principal === asked || before.approvals.some((one) => one.principal === principal);
     return own ? [] : [`${principal} neither asked for this nor approved it; this will not count`];
+  }
+  if (word === 'request') {
+    if (!requesters.includes(principal)) return [`the rule does not let ${principal} ask; this will not count`];
+    return asked === undefined ? [] : [`${asked} asks already; a second signature changes nothing`];
   }
   if (!approvers.includes(principal)) return [`${principal} is no approver of the rule; this will not count`];
   const may = holding.some(
