@@ -62,11 +62,11 @@ export interface Clone {
   draft(path: string): Promise<Uint8Array | null>;
   /** Those of the paths that differ between HEAD, the index and the work tree, or that are not tracked. */
   changed(paths: readonly string[]): Promise<readonly string[]>;
-  /** The commit that last changed the file, as HEAD sees it. */
-  lastChange(path: string): Promise<string | null>;
+  /** The commits that changed the file, as HEAD sees them, the last first; at most ten. */
+  changes(path: string): Promise<readonly string[]>;
   /** False also when `ancestor` is not in this clone. */
   descends(commit: string, ancestor: string): Promise<boolean>;
-  /** Commits that `commit` reaches and annotated tags of the clone whose message names a trailer of ours. */
+  /** Annotated tags below refs/tags/windlass/, then the commits that `commit` reaches whose message names a trailer of ours; the newest first. */
   statements(commit: string): Promise<readonly CloneObject[]>;
   object(oid: string): Promise<CloneObject | null>;
   signing(): Promise<SigningSetUp>;

@@ -15,6 +15,7 @@ import {
   formatStatement,
   parseStatement,
   type StatementClaims,
+  type StatementReading,
   type StatementType,
   verifyStatement,
 } from '../core/state/trust/statement.ts';
@@ -34,6 +35,8 @@ export interface CloneAuthority {
   /** The full ref; null when HEAD is detached. */
   readonly branch: string | null;
   readonly hint: AnchorHint;
+  /** The commit that changed the hint after it was made: a proposal could point its approvers to another fleet by it. Null when none did. */
+  readonly hintChangedBy: string | null;
   readonly anchor: TrustAnchor;
   /** The version in effect, as far as this clone can tell. */
   readonly policy: PolicyVersion;
@@ -131,10 +134,12 @@ export class CloneDesk {
       // What a controller revokes is known to the controller alone.
       revoked: new Uint8Array(),
     };
-    const [policyFiles, objects] = await Promise.all([
+    const [policyFiles, objects, changes] = await Promise.all([
       this.clone.files(commit, POLICY_FOLDER),
       this.clone.statements(commit),
+      this.clone.changes(ANCHOR_PATH),
     ]);
+    const hintChangedBy = changes.length > 1 ? (changes[0] ?? null) : null;
     const { policy, drift } = await this.#inEffect(anchor, policyFiles, objects);
     if (policy === null)
       throw new Fault(
@@ -142,7 +147,7 @@ export class CloneDesk {
         `no policy is in effect in this clone: ${drift ? helpOf(drift.reason) : policyPath(1)}`,
       );
     const signers = await signersOf(policy, anchor.revoked);
-    return { commit, branch, hint, anchor, policy, signers, drift, policyFiles };
+    return { commit, branch, hint, hintChangedBy, anchor, policy, signers, drift, policyFiles };
   }
 
   /** A clone remembers nothing: what was signed and has expired since was in effect in its time, and versions never go back. */
@@ -221,7 +226,7 @@ export class CloneDesk {
         descendsFromAccepted: true,
         isRegularBlob: true,
       },
-      statements: readings.map((reading) => ({ reading, firstSeenMs: now.getTime() })),
+      statements: readings.map((reading, index) => ({ reading, firstSeenMs: seenAs(reading, now.getTime(), index) })),
       policy,
       anchor,
       spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
@@ -293,6 +298,12 @@ export class CloneDesk {
           : evaluation.state !== 'refused';
     return counts ? { oid, principal, lacks: null } : answer(evaluation.reason, evaluation.detail);
   }
+}
+
+/** As if a controller had seen each when it was dated, the newest of the list last. */
+function seenAs(reading: StatementReading, nowMs: number, index: number): number {
+  const datedMs = reading.kind === 'statement' ? Math.min(reading.statement.datedMs, nowMs) : nowMs;
+  return datedMs - index / 100_000;
 }
 
 /** When the last statement about the version after `previous` was dated; null when there is none, or none from before now. */

@@ -79,6 +79,16 @@ describe('windlass approve', () => {
     expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'dated-before-request']);
   });
 
+  it('shows a character that nobody would see, and says when the hint was changed since it was made', async () => {
+    people.commitFile('requests/odd.yaml', people.read(`requests/${ID}.yaml`).replace('"closed"', '"clo\u202esed"'));
+    expect((await people.say('bert', 'approve', 'odd')).err).toMatch(/reason: "clo\\u\{202e\}sed"/);
+    expect((await people.say('bert', 'approve', ID)).err).not.toMatch(/anchor\.yaml was changed/);
+    people.commitFile('trust/anchor.yaml', people.read('trust/anchor.yaml').replace('"production"', '"elsewhere"'));
+    expect((await people.say('cleo', 'approve', ID)).err).toMatch(
+      /anchor\.yaml was changed by [0-9a-f]{12}: compare it/,
+    );
+  });
+
   it('leaves out what is staged', async () => {
     writeFileSync(people.at('staged.txt'), 'mine');
     people.git('add', 'staged.txt');

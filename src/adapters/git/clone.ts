@@ -118,9 +118,9 @@ class GitClone implements Clone {
       .map((line) => line.slice(3));
   }
 
-  async lastChange(path: string): Promise<string | null> {
-    const { stdout } = await this.#git.must(['rev-list', '-1', 'HEAD', '--', literal(path)]);
-    return oneLine(stdout) || null;
+  async changes(path: string): Promise<readonly string[]> {
+    const { stdout } = await this.#git.must(['rev-list', '-10', 'HEAD', '--', literal(path)]);
+    return stdout.split('\n').filter((line) => line !== '');
   }
 
   async descends(commit: string, ancestor: string): Promise<boolean> {
@@ -135,12 +135,13 @@ class GitClone implements Clone {
         'for-each-ref',
         '--format=%(objecttype) %(objectname)',
         `--count=${MAX_STATEMENTS}`,
-        'refs/tags',
+        '--sort=-creatordate',
+        'refs/tags/windlass/',
       ]),
     ]);
     const oids = [
-      ...commits.stdout.split('\n').filter((line) => line !== ''),
       ...tags.stdout.split('\n').flatMap((line) => (line.startsWith('tag ') ? [line.slice(4)] : [])),
+      ...commits.stdout.split('\n').filter((line) => line !== ''),
     ];
     return this.#objects([...new Set(oids)]);
   }

@@ -160,8 +160,8 @@ function lifeOf(expires: string, nowMs: number, mostMs: number): number {
 
 /** The commit that brought the file as HEAD has it. */
 async function holderOf(desk: CloneDesk, { commit }: CloneAuthority, id: string, subject: string): Promise<string> {
-  const holder = await desk.clone.lastChange(requestPath(id));
-  if (holder === null) return commit;
+  const [holder] = await desk.clone.changes(requestPath(id));
+  if (holder === undefined) return commit;
   const file = await desk.clone.file(holder, requestPath(id));
   return file !== null && sha256Of(file.bytes) === subject ? holder : commit;
 }

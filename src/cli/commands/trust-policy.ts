@@ -113,7 +113,7 @@ async function sign(context: CommandContext, said: string | undefined): Promise<
 
   const nowMs = desk.nowMs();
   const name = `windlass/policy/${number}/${(await import('../../surface/clone-desk.ts')).CloneDesk.shortMark()}`;
-  const holder = tag ? ((await desk.clone.lastChange(policyPath(number))) ?? authority.commit) : authority.commit;
+  const holder = tag ? ((await desk.clone.changes(policyPath(number)))[0] ?? authority.commit) : authority.commit;
   const { oid } = await desk.state(authority, {
     type: 'policy',
     subject: version.sha256,

@@ -56,11 +56,19 @@ export function lossInWords(request: Request): readonly string[] {
 }
 
 export function formatDeciders(
-  { hint, policy, drift }: Pick<CloneAuthority, 'hint' | 'policy' | 'drift'>,
+  { hint, hintChangedBy, policy, drift }: Pick<CloneAuthority, 'hint' | 'hintChangedBy' | 'policy' | 'drift'>,
   rules: RequestRules,
 ): readonly string[] {
   return [
     row('for', `environment ${hint.environment}, fleet ${hint.fleet}, ${hint.ref}`),
+    ...(hintChangedBy === null
+      ? []
+      : [
+          row(
+            '',
+            `trust/anchor.yaml was changed by ${hintChangedBy.slice(0, 12)}: compare it with trust.anchor of the controller`,
+          ),
+        ]),
     row('policy', `version ${policy.version}, sha256:${policy.sha256}`),
     ...(drift === null
       ? []
@@ -90,4 +98,11 @@ export function formatMade(io: Painter, { oid, tag, principal, lacks }: Made): r
   ];
 }
 
-export const indented = (text: string): string => text.trimEnd().replace(/^/gm, '  | ');
+/** The text of a file; what nobody would see, or what would turn its neighbours around, is written out. */
+export const indented = (text: string): string =>
+  text
+    .trimEnd()
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) =>
+      found === '\n' ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`,
+    )
+    .replace(/^/gm, '  | ');

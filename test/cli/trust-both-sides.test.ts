@@ -1,0 +1,58 @@
+// What people sign in a clone, as a controller of the same fleet judges it from its own configuration.
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { People } from './trust-people.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
+const exec = promisify(execFile);
+const people = new People();
+afterAll(() => people.close());
+
+beforeAll(async () => {
+  people.commitFile('stacks/shop/compose.yaml', 'services: { web: { image: "nginx:1" } }\n', 'Begin');
+  people.be('anna');
+  const admins = (['anna', 'bert', 'cleo'] as const).flatMap((name) => [
+    '--admin',
+    `${name}=${people.file(`${name}.pub`)}`,
+  ]);
+  const { out } = await people.windlass(['trust', 'init', ...admins]);
+  writeFileSync(people.file('windlass.yaml'), `apiVersion: windlass/v1\nkind: Controller\n${out}`);
+});
+
+async function controller(...argv: readonly string[]): Promise<Record<string, unknown>> {
+  const flags = [
+    '--config',
+    people.file('windlass.yaml'),
+    '--source',
+    people.fleet,
+    '--state',
+    join(people.folder, 'state'),
+  ];
+  const { stdout } = await exec(process.execPath, [MAIN, ...argv, ...flags, '-o', 'json'], { env: people.env });
+  return JSON.parse(stdout) as Record<string, unknown>;
+}
+
+it('the controller takes the printed block, and finds a request ready by a commit and a tag', async () => {
+  const asked = await people.say(
+    'anna',
+    'request',
+    'purge',
+    'shop',
+    '--volumes',
+    'all',
+    '--reason',
+    'closed',
+    '--id',
+    'one',
+  );
+  expect(asked.code).toBe(0);
+  expect(await controller('requests', 'one')).toMatchObject({ evaluation: { state: 'awaitingApprovals', missing: 2 } });
+  await people.say('bert', 'approve', 'one');
+  await people.say('cleo', 'approve', 'one', '--tag');
+  expect(await controller('requests', 'one')).toMatchObject({
+    evaluation: { state: 'ready', requester: { principal: 'anna' }, subject: asked.json['sha256'] },
+  });
+}, 60_000);
