@@ -16,7 +16,7 @@ import {
 } from './set-up.mjs';
 
 const say = (text = '') => process.stdout.write(`${text}\n`);
-const title = (text) => say(`\n\x1b[1m── ${text}\x1b[0m`);
+const title = (text) => say(process.stdout.isTTY ? `\n\x1b[1m── ${text}\x1b[0m` : `\n── ${text}`);
 const WEB = (version) => `services:
   site:
     image: windlass-test/web:${version}

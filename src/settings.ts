@@ -229,6 +229,8 @@ function addressOf(url: string): string {
 }
 
 function stateDirOf(said: string | undefined): string {
+  // An unset variable of a script must not reach the state of a production controller.
+  if (said === '') throw new UsageError('--state is empty: name a directory');
   if (said) return resolve(said);
   if (process.getuid?.() === 0) return '/var/lib/windlass';
   return join(process.env['XDG_STATE_HOME'] || join(homedir(), '.local', 'state'), 'windlass');

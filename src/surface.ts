@@ -15,6 +15,7 @@ import type { Outcome } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
 import { Archives } from './operations/archive/archives.ts';
 import { type BackedUp, backup } from './operations/archive/backup.ts';
+import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
@@ -83,6 +84,8 @@ export interface StackStatus {
   readonly applied: Applied | null;
   readonly attempt: Attempt | null;
   readonly holds: readonly Hold[];
+  /** Only of one stack in full; null when it has neither archives nor a schedule. */
+  readonly backup?: BackupStatus | null;
 }
 
 export interface Traced {
@@ -115,7 +118,8 @@ export class Surface {
     return this.bench.reader.read(await this.house.source.fetch());
   }
 
-  /** Every diagnostic of the newest commit. Resolves every stack, so Compose's own complaints are among them. */
+  /** Every diagnostic of the newest commit, also of its requests and policies. Resolves every stack, so Compose's own complaints are among
+   * them. */
   async validate(): Promise<{
     readonly at: FleetAt;
     readonly diagnostics: readonly Diagnostic[];
@@ -125,6 +129,11 @@ export class Surface {
     const diagnostics: Diagnostic[] = [...at.fleet.diagnostics];
     for (const broken of at.fleet.broken.values()) diagnostics.push(...broken);
     const faults: Fault[] = [];
+    // Loaded for them alone: a fleet without such documents reads no keys.
+    if (at.listing.entries.some(({ path }) => path.startsWith('requests/') || path.startsWith('trust/policy/'))) {
+      const { checkTrustDocuments } = await import('./operations/trust/check-documents.ts');
+      diagnostics.push(...(await checkTrustDocuments(this.house, at.listing.entries)));
+    }
     await Promise.all(
       [...at.fleet.stacks.values()].map(async (stack) => {
         diagnostics.push(...stack.warnings);
@@ -154,7 +163,8 @@ export class Surface {
     const all = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
     for (const name of stacks) if (!all.includes(name)) throw this.#unknown(name, at);
     const names = stacks.length > 0 ? stacks : all;
-    const index = await this.bench.look.fresh('all');
+    // Containers of others are listed, never looked into: one that is stuck is no concern of ours.
+    const index = await this.bench.look.fresh(all);
     const surveyed = await this.bench.survey(names, at, index);
     const held = this.#held(surveyed);
     const work = surveyed.filter(
@@ -268,6 +278,26 @@ export class Surface {
     return { outcome, removed, failures };
   }
 
+  /** What could not even be tried is on record too: a broken declaration, a refusal. */
+  settleLeftOut(view: PlanView): void {
+    const newest = view.at.revision.commit;
+    for (const one of view.surveyed)
+      if (one.kind === 'invalid')
+        settleStack(this.house, one.name, {
+          judged: null,
+          newest,
+          outcome: { kind: 'invalid', diagnostics: one.diagnostics },
+          failures: 0,
+        });
+      else if (one.kind === 'refused' && one.stack !== null)
+        settleStack(this.house, one.name, {
+          judged: one.judged,
+          newest,
+          outcome: { kind: 'failed', fault: one.fault },
+          failures: 0,
+        });
+  }
+
   async #settle(one: Judged, fault: Fault | undefined): Promise<void> {
     if (fault?.code === 'CANCELLED') return;
     const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
@@ -296,7 +326,7 @@ export class Surface {
   /** Throws NOT_FOUND for a name that neither the state nor the newest fetched commit knows. */
   async statusOf(name: string): Promise<StackStatus> {
     const known = this.status().find((one) => one.name === name);
-    if (known) return known;
+    if (known) return { ...known, backup: backupStatusOf(this.bench, name) };
     const at = await this.fleet();
     if (!at.fleet.stacks.has(name) && !at.fleet.broken.has(name)) throw this.#unknown(name, at);
     return { name, conditions: [], applied: null, attempt: null, holds: [] };

@@ -91,6 +91,9 @@ const BUNDLED_BYTES = 256 * 1024;
 /** Throws Faults of the state directory; engine and source are first asked when they are needed. */
 export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
   const stateDir = resolve(options.stateDir);
+  // Made below /proc a directory is sought for ever.
+  if (/^\/(proc|sys|dev)(\/|$)/.test(stateDir))
+    throw new Fault('USAGE', `${stateDir} is no place for a state directory`);
   try {
     mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   } catch (cause) {
@@ -166,6 +169,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     source,
     files: new ProjectFolders(stateDir),
     redact: (text) => redactor.redact(text),
+    hide: (value) => redactor.add(value),
     settings: {
       stateDir,
       settleMs: options.settleMs ?? SETTLE_MS,

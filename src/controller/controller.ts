@@ -22,6 +22,7 @@ import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
+import { BACKUP_LOOK_MS, BackupSchedule } from './backup-schedule.ts';
 import { Nudges } from './nudges.ts';
 import { type Answer, Queue } from './queue.ts';
 import { poll } from './watch/poll.ts';
@@ -44,6 +45,8 @@ export const FLEET = '@fleet';
 /** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
 const IN_FLIGHT = 64;
 const NUDGE_POLL_MS = 200;
+/** After trouble of our own the source is looked at again sooner than the poll would. */
+const TROUBLE_MS = 5_000;
 /** No further push for so long: then the newest takes the place of what is worked on. */
 const QUIET_MS = 1_000;
 /** The sign of life that other processes see; a controller that was killed is gone for them soon after. */
@@ -54,6 +57,7 @@ export class Controller {
   readonly #house: House;
   readonly #bench: Workbench;
   readonly #queue: Queue;
+  readonly #backups: BackupSchedule;
   readonly #slots: WorkerSlots;
   readonly #stop = new AbortController();
   /** Aborted by a second signal: running cells end too. */
@@ -83,8 +87,19 @@ export class Controller {
       clock: options.house.clock,
       concurrency: IN_FLIGHT,
       delayMs: backoffMs,
-      work: (key, triggers) => this.#pass(key, triggers),
+      work: async (key, triggers) => {
+        const answer = await this.#pass(key, triggers);
+        if (this.#at && !this.#engineLost) await this.#backups.take(this.#at, key);
+        return answer;
+      },
       onError: (key, error) => this.#options.log(`error ${key}: ${this.#house.redact(String(error))}`),
+    });
+    this.#backups = new BackupSchedule({
+      bench: this.#bench,
+      hint: (stack) => this.#queue.hint(stack, 'backup'),
+      say: (...words) => this.#say(...words),
+      log: options.log,
+      signal: AbortSignal.any([this.#stop.signal, this.#now.signal]),
     });
   }
 
@@ -111,12 +126,21 @@ export class Controller {
         connected: () => void this.sweep('engine connected', true),
       }),
       this.#watchNudges(signal),
+      poll(clock, BACKUP_LOOK_MS, signal, () => this.#backups.look(this.#engineLost ? null : this.#at)),
     );
     const sinceMs = clock.nowMs();
     const beat = (): void =>
       store.putValue('controller', { owner: this.#house.settings.owner, sinceMs, beatMs: clock.nowMs() });
     beat();
-    this.#loops.push(poll(clock, BEAT_MS, signal, async () => beat()));
+    this.#loops.push(
+      poll(clock, BEAT_MS, signal, async () => {
+        try {
+          beat();
+        } catch (error) {
+          this.#troubled('the sign of life', error);
+        }
+      }),
+    );
     await this.refresh('start');
   }
 
@@ -141,14 +165,31 @@ export class Controller {
       return this.#fetching;
     }
     this.#fetching = (async () => {
-      do {
-        this.#fetchAgain = false;
-        await this.#fetch(trigger);
-        await this.#runRequests();
-      } while (this.#fetchAgain && !this.#stop.signal.aborted);
-      this.#fetching = null;
+      try {
+        do {
+          this.#fetchAgain = false;
+          await this.#fetch(trigger);
+          await this.#runRequests();
+        } while (this.#fetchAgain && !this.#stop.signal.aborted);
+      } catch (error) {
+        this.#troubled('look at the source', error);
+        this.#house.clock.sleep(TROUBLE_MS, this.#stop.signal, true).then(
+          () => this.refresh('retry'),
+          () => {},
+        );
+      } finally {
+        this.#fetching = null;
+      }
     })();
     return this.#fetching;
+  }
+
+  /** What is ours failed, as on a full disk: it is told, and the next look at the source or the schedule tries again. */
+  #troubled(what: string, error: unknown): void {
+    if (this.#stop.signal.aborted) return;
+    this.#options.log(
+      `error ${what} failed: ${this.#house.redact(asFault(error, 'FILES_FAILED').message)}; tried again later`,
+    );
   }
 
   async #fetch(trigger: string): Promise<void> {
@@ -218,13 +259,18 @@ export class Controller {
     this.#sweeping = (async () => {
       let why: string | null = trigger;
       let all = everything;
-      while (why !== null && !this.#stop.signal.aborted) {
-        this.#sweepAgain = null;
-        await this.#sweepOnce(why, all);
-        why = this.#sweepAgain;
-        all = false;
+      try {
+        while (why !== null && !this.#stop.signal.aborted) {
+          this.#sweepAgain = null;
+          await this.#sweepOnce(why, all);
+          why = this.#sweepAgain;
+          all = false;
+        }
+      } catch (error) {
+        this.#troubled('look at the stacks', error);
+      } finally {
+        this.#sweeping = null;
       }
-      this.#sweeping = null;
     })();
     return this.#sweeping;
   }
@@ -234,7 +280,7 @@ export class Controller {
     if (!at) return;
     let surveyed: readonly Surveyed[];
     try {
-      const index = await this.#bench.look.fresh(everything ? 'all' : 'known');
+      const index = await this.#bench.look.fresh(everything ? [...at.fleet.stacks.keys()] : 'known');
       if (this.#engineLost) this.#foundEngine();
       surveyed = await this.#bench.survey([...at.fleet.stacks.keys(), ...at.fleet.broken.keys()], at, index);
     } catch (error) {
@@ -243,7 +289,13 @@ export class Controller {
     }
     this.#refusedAtSweep.clear();
     for (const one of surveyed) {
-      if (this.#queue.busy(one.name)) continue;
+      if (this.#queue.busy(one.name)) {
+        // Its next pass is because of this, whatever the engine says meanwhile.
+        const work = this.#inWork.get(one.name);
+        if (work && one.kind === 'judged' && one.stack.sourceDigest !== work.sourceDigest)
+          this.#queue.hint(one.name, trigger);
+        continue;
+      }
       if (one.kind === 'judged') {
         if (needsWork(one) && !this.#heldBack(one)) this.#queue.hint(one.name, trigger);
         else this.#settleJudged(one);
@@ -561,7 +613,13 @@ export class Controller {
       } catch {
         return;
       }
-      for (const nudge of this.#nudges.take()) {
+      let nudges: ReturnType<Nudges['take']> = [];
+      try {
+        nudges = this.#nudges.take();
+      } catch (error) {
+        this.#troubled('hearing people', error);
+      }
+      for (const nudge of nudges) {
         if (nudge.fetch) await this.refresh('nudge');
         for (const name of nudge.stack === '' ? (this.#at?.fleet.stacks.keys() ?? []) : [nudge.stack]) {
           this.#queue.forget(name);

@@ -57,4 +57,6 @@ export interface House {
   readonly settings: Settings;
   /** Removes secrets by value from anything that goes out. */
   readonly redact: (text: string) => string;
+  /** From now on `redact` removes this value. */
+  readonly hide: (value: string) => void;
 }

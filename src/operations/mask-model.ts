@@ -4,7 +4,7 @@ import type { Desired } from '../core/state/desired.ts';
 
 /** Plain JSON of the project; environment values and build arguments whose field is masked in `desired` read `(secret)`. */
 export function maskModel(text: string, desired: Desired, redact: (text: string) => string): unknown {
-  const model = JSON.parse(redact(replaceTokens(text, () => '(secret)'))) as {
+  const model = masked(JSON.parse(replaceTokens(text, () => '(secret)')), redact) as {
     services?: Record<string, Record<string, unknown>>;
   };
   for (const service of desired.services)
@@ -13,6 +13,14 @@ export function maskModel(text: string, desired: Desired, redact: (text: string)
       hide(model.services?.[service.name], path);
     }
   return model;
+}
+
+/** In values only, so that it stays JSON whatever is hidden. */
+function masked(value: unknown, redact: (text: string) => string): unknown {
+  if (typeof value === 'string') return redact(value);
+  if (Array.isArray(value)) return value.map((item) => masked(item, redact));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, masked(item, redact)]));
 }
 
 /** Keys may hold dots themselves, so the path is followed greedily. */

@@ -21,6 +21,7 @@ export class SimHouse {
   readonly clock: SimulatedClock;
   readonly world: SimWorld;
   readonly source = new MemorySource();
+  readonly hidden: string[] = [];
   house: House;
   bench: Workbench;
 
@@ -56,7 +57,8 @@ export class SimHouse {
         owner: 'test',
         hasEnded: () => false,
       },
-      redact: (text) => text,
+      redact: (text) => this.hidden.reduce((out, one) => out.replaceAll(one, '[redacted]'), text),
+      hide: (value) => void this.hidden.push(value),
     };
   }
 

@@ -163,7 +163,12 @@ export function openRuntime(options: RuntimeOptions): Runtime {
     const fresh = new Map<string, ContainerDetail | null>();
     await eachOf(missing, limits.inspectsAtOnce, async (api) => {
       const ticket = memory.ticket(api.Id);
-      const found = await inspect(api.Id, signal);
+      const found = await inspect(api.Id, signal).catch((error: unknown) => {
+        // One that does not answer is one whose detail is not known; the engine as a whole has just answered.
+        if (error instanceof Fault && error.code === 'ENGINE_TIMEOUT') return undefined;
+        throw error;
+      });
+      if (found === undefined) return;
       const detail = found === null ? null : detailOf(found);
       fresh.set(api.Id, detail);
       if (detail !== null) memory.remember(api.Id, ticket, detail);

@@ -6,7 +6,7 @@ import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { plural } from '../views/diagnostic.ts';
 import { formatFault } from '../views/fault.ts';
-import { errorExit, formatPlan, hasChanges, leftOutExit } from '../views/plan.ts';
+import { errorExit, formatPlan, hasChanges, leftOutExit, leftOutJson } from '../views/plan.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -45,8 +45,9 @@ export const command: Command = {
         throw new DeclinedError();
       }
     }
+    desk.settleLeftOut(view);
     if (view.work.length === 0 && !hasChanges(view)) {
-      if (json) io.json({ runs: [], removed: [], failures: {} });
+      if (json) io.json({ runs: [], removed: [], failures: {}, leftOut: leftOutJson(view) });
       return leftOutExit(view);
     }
 
@@ -64,6 +65,7 @@ export const command: Command = {
         failures: Object.fromEntries(
           [...result.failures].map(([name, { code, message, data }]) => [name, { code, message, data }]),
         ),
+        leftOut: leftOutJson(view),
       });
     io.words(
       [

@@ -37,10 +37,11 @@ export const command: Command = {
   },
 };
 
+const OPEN = new Set<string>(['observed', 'verifying', 'awaitingApprovals', 'scheduled']);
+
 /** What is on record once it was claimed; before that, what it is judged now. */
 const standing = ({ snapshot, evaluation }: RequestView): { state: string; reason: string; detail: string } => {
-  const isOver =
-    snapshot !== null && !['observed', 'verifying', 'awaitingApprovals', 'scheduled'].includes(snapshot.state);
+  const isOver = snapshot !== null && !OPEN.has(snapshot.state);
   if (isOver || evaluation === null) return snapshot ?? { state: 'unknown', reason: '', detail: '' };
   if (snapshot?.reason === 'waits' && evaluation.state === 'ready') return snapshot;
   return evaluation;
@@ -76,7 +77,7 @@ function formatRequest(io: Painter, view: RequestView): string {
         `  ignored    ${one.oid.slice(0, 12)}${one.principal ? ` of ${one.principal}` : ''}: ${one.reason}${one.detail ? `: ${oneLine(one.detail)}` : ''}`,
         `             ${helpOf(one.reason)}`,
       );
-    if (evaluation.state === 'refused') lines.push(`  help       ${helpOf(evaluation.reason)}`);
+    if (now === evaluation && evaluation.state === 'refused') lines.push(`  help       ${helpOf(evaluation.reason)}`);
   }
   for (const mark of snapshot?.history ?? [])
     lines.push(`  ${new Date(mark.atMs).toISOString()}  ${mark.state}${mark.reason ? ` (${mark.reason})` : ''}`);

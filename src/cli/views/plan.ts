@@ -106,6 +106,11 @@ export function formatPlan(io: Painter, view: PlanView): string {
       '',
     );
   if (view.denied) lines.push(formatFault(io, view.denied), '');
+  if (view.surveyed.length === 0 && view.gone.removable.length === 0)
+    lines.push(
+      'no stack was found: a Compose file at the root, in a folder of it, or in stacks/*, services/*, apps/* would be one',
+      '',
+    );
   if (same > 0) lines.push(`${same} in sync`);
   lines.push(formatSummary(view));
   return lines.join('\n');
@@ -130,6 +135,19 @@ function formatSummary(view: PlanView): string {
   const stopped = view.surveyed.filter((one) => one.kind !== 'judged').length;
   if (stopped > 0) parts.push(`${stopped} with errors`);
   return `Plan: ${parts.length > 0 ? parts.join(', ') : 'nothing to do'}${view.digest ? `; digest ${view.digest}` : ''}`;
+}
+
+/** Stack → why it was not even tried. */
+export function leftOutJson(view: PlanView): Record<string, unknown> {
+  return Object.fromEntries(
+    view.surveyed.flatMap((one): [string, unknown][] =>
+      one.kind === 'invalid'
+        ? [[one.name, { code: 'INVALID_SPEC', diagnostics: one.diagnostics }]]
+        : one.kind === 'refused'
+          ? [[one.name, { code: one.fault.code, message: one.fault.message }]]
+          : [],
+    ),
+  );
 }
 
 export function formatHold(hold: Hold): string {

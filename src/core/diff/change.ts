@@ -2,7 +2,7 @@
 
 /** Why, in the order in which causes are looked for. Each has one sentence in CAUSES. */
 export const CAUSES = {
-  'foreign-project': 'a project of this name exists that Windlass did not create',
+  'foreign-project': 'a project of this name is there that is not on record in this state directory',
   'volume-changed': 'the definition of a volume that holds data changed',
   'network-unlabelled': 'a network of this name was made by hand',
   'network-duplicate': 'a second network has the same name',

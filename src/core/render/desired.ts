@@ -15,6 +15,7 @@ import type {
 import { LABELS } from '../state/labels.ts';
 import type { TreeEntry } from '../state/listing.ts';
 import { HASH_RECIPE, hashesOf } from './config-hash.ts';
+import { secretValuesOf } from './secret-values.ts';
 import { findTokens } from './token.ts';
 
 /** `x-windlass` of one service. */
@@ -36,6 +37,8 @@ export interface ProjectContext {
   readonly extensions: Readonly<Record<string, ServiceExtension>>;
   /** Owners of volumes by their key in the Compose file. */
   readonly owners: readonly VolumeOwner[];
+  /** Values of opened secrets: whatever holds one is masked. */
+  readonly opened?: readonly string[];
   /** Makes digests of maybe-secret values useless elsewhere. */
   readonly salt: string;
 }
@@ -161,7 +164,7 @@ function resourcesOf(service: Loose): Resources {
 const SECRET_NAME = /pass|secret|token|key|credential|auth|private|dsn|_url$|^url$/i;
 
 /** `path → value`, so that a preview can say which key changed. Values that may be secret become salted digests. */
-export function fieldsOf(service: Loose, salt: string): Record<string, string> {
+export function fieldsOf(service: Loose, salt: string, known: readonly string[] = []): Record<string, string> {
   const fields: Record<string, string> = {};
   const mask = (text: string) => `~${sha(salt, text).slice(0, 12)}`;
   const walk = (value: unknown, path: string, secret: boolean): void => {
@@ -174,7 +177,12 @@ export function fieldsOf(service: Loose, salt: string): Record<string, string> {
     }
     const text = String(value);
     fields[path] =
-      secret || findTokens(text).length > 0 || /:\/\/[^/\s]*:[^/\s]*@/.test(text) ? mask(text) : text.slice(0, 400);
+      secret ||
+      findTokens(text).length > 0 ||
+      /:\/\/[^/\s]*:[^/\s]*@/.test(text) ||
+      known.some((value) => text.includes(value))
+        ? mask(text)
+        : text.slice(0, 400);
   };
   const { depends_on: _order, profiles: _profiles, pull_policy: _pull, scale: _scale, ...rest } = service;
   walk(rest, '', false);
@@ -219,6 +227,7 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
   const model: Loose = JSON.parse(text);
   const hashes = hashesOf(text);
   const project = context.project;
+  const known = [...new Set([...secretValuesOf(model), ...(context.opened ?? [])])].filter((one) => one.length >= 4);
   const services: DesiredService[] = Object.keys(model.services ?? {})
     .sort()
     .map((name) => {
@@ -255,7 +264,7 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
           service: other,
           condition: rule?.condition ?? 'service_started',
         })),
-        fields: fieldsOf(service, context.salt),
+        fields: fieldsOf(service, context.salt, known),
       } satisfies DesiredService;
     });
   const networks: DesiredNetwork[] = Object.entries<Loose>(model.networks ?? {}).map(([key, network]) => ({
