@@ -49,7 +49,12 @@ describe('hooks show', () => {
     expect([code, err]).toEqual([0, '']);
     const plain = (text: string): string => text.replaceAll(/ +/g, ' ').trim();
     expect(plain(out)).toBe(
-      plain(['post_install', 'post_update', 'post_restore'].map((phase) => `${phase}\n${sequence}`).join('\n\n')),
+      plain(
+        [
+          ...['post_install', 'post_update', 'post_restore'].map((phase) => `${phase}\n${sequence}`),
+          'test\n# ACTION TIMEOUT\n1 job keycloak-test 2m container like keycloak',
+        ].join('\n\n'),
+      ),
     );
     expect(sim.world.calls.length).toBe(0);
   });
@@ -127,10 +132,12 @@ environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
   });
 
   it('of a stack without hooks says so; in JSON it is an empty list', async () => {
-    const { run, json } = fleet();
-    const { code, out, err } = await run('hooks show pg');
-    expect([code, out, err]).toEqual([0, '', 'no hook runs for pg\n']);
-    expect(await json('hooks show pg')).toEqual([]);
+    const { run, json } = fleet({
+      'plain/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:1\n',
+    });
+    const { code, out, err } = await run('hooks show plain');
+    expect([code, out, err]).toEqual([0, '', 'no hook runs for plain\n']);
+    expect(await json('hooks show plain')).toEqual([]);
   });
 
   it('of a broken stack shows what is wrong with it, with its place', async () => {

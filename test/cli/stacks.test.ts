@@ -331,6 +331,28 @@ describe('validate', () => {
     expect(err).toBe('2 stacks: 2 errors, 0 warnings\n');
   });
 
+  it('reads requests and policies too, with their places; what is wrong there stops no stack', async () => {
+    const files = {
+      'requests/back.yaml':
+        'apiVersion: windlass/v1\nkind: Restore\nstack: shop\narchive: newest\nexpires: 2030-01-01T00:00:00Z\n',
+      'requests/Bad_Name.yaml': 'kind: Restore\n',
+      'trust/policy/v0001.yaml': 'apiVersion: windlass/v1\nkind: Policy\nverison: 1\n',
+      'trust/README.md': 'not read',
+    };
+    const { sim, run } = await fleet(files);
+    const { code, out } = await run('validate');
+    expect(code).toBe(3);
+    expect(out.match(/^ {2}at .*$/gm)?.map((line) => line.trim())).toEqual(
+      expect.arrayContaining([
+        'at       requests/Bad_Name.yaml',
+        'at       requests/back.yaml:4:10',
+        'at       trust/policy/v0001.yaml:3:1',
+      ]),
+    );
+    expect(sim.world.containersOf('shop')).toHaveLength(1);
+    expect((await run('get')).out).toMatch(/shop +True/);
+  });
+
   it('of a good fleet says nothing but the count', async () => {
     const { run } = await fleet({}, false);
     expect(await run('validate')).toEqual({ code: 0, out: '', err: '2 stacks: 0 errors, 0 warnings\n' });

@@ -1,12 +1,13 @@
 // Render: an app × a stack → one Compose file, with secrets closed and owners taken out. Pure; mistakes are diagnostics.
 
 import type { App } from '../spec/app.ts';
-import { hasErrors, sorted } from '../spec/check.ts';
+import { backupMistakes } from '../spec/backup.ts';
+import { type Checked, checkText, hasErrors, sorted } from '../spec/check.ts';
 import type { Extension } from '../spec/compose-scan.ts';
 import { extensionOf } from '../spec/compose-scan.ts';
 import type { Diagnostic, Place } from '../spec/diagnostic.ts';
 import { parseDocument, stringifyDocument } from '../spec/document.ts';
-import type { LoadedStack } from '../spec/loaded.ts';
+import type { LoadedApp, LoadedStack } from '../spec/loaded.ts';
 import { didYouMean, listed } from '../spec/suggest.ts';
 import type { VolumeOwner } from '../state/desired.ts';
 import {
@@ -161,6 +162,10 @@ export function render({ stack, fleet }: RenderInput): Rendered {
   found.services(stack.place, Object.keys(stack.ports), names, '`ports`');
   found.services(stack.place, Object.keys(stack.replicas), names, '`replicas`');
   found.services(stack.place, hookServices(stack.hooks), names, '`hooks`');
+  const backup = backupOf(app);
+  if (backup?.value)
+    for (const wrong of backupMistakes(backup.value, { jobs: null, services: names }, backup.place))
+      found.all.push({ ...wrong, stack: stack.name });
   if (hasErrors(found.all)) return failed();
 
   for (const ports of [spec.ports ?? {}, stack.ports])
@@ -183,6 +188,18 @@ export function render({ stack, fleet }: RenderInput): Rendered {
     extensions,
     diagnostics: sorted(found.all),
   };
+}
+
+const backups = new WeakMap<LoadedApp, Checked<'Backup'> | null>();
+
+/** Read once an app: many stacks may be of the same one. */
+function backupOf(app: LoadedApp): Checked<'Backup'> | null {
+  const known = backups.get(app);
+  if (known !== undefined) return known;
+  const text = app.texts['backup.yaml'];
+  const read = text === undefined ? null : checkText('Backup', `${app.directory}/backup.yaml`, text);
+  backups.set(app, read);
+  return read;
 }
 
 /** Secret refs that stand in the template itself, as a whole value or behind `NAME=`. */

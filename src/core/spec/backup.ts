@@ -1,6 +1,7 @@
 // Backup: what an app says of its own backup, in backup.yaml: how services are brought to rest, what is captured, which jobs dump and
 // replay, how many archives are kept. Decides which volumes are meant and how often a restored stack boots; captures nothing itself.
 import { type Static, Type } from 'typebox';
+import { problemOfSchedule } from '../status/schedule.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import { matchGlob } from './glob.ts';
 import { head, mapOf, Name, oneOf, Service, strict } from './scalar.ts';
@@ -131,31 +132,57 @@ export function effectiveSettings(
   };
 }
 
+/** Schedules that croner cannot read, or that never come. */
+export function scheduleMistakes(
+  settings: Static<typeof BackupSettings>,
+  place: (path: readonly (string | number)[]) => Place,
+): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  const look = (schedule: string | undefined, path: readonly string[]): void => {
+    const problem = schedule === undefined ? null : problemOfSchedule(schedule);
+    if (problem !== null)
+      found.push({
+        severity: 'error',
+        code: 'SPEC_INVALID',
+        summary: `wrong value for \`${path.join('.')}\``,
+        detail: `${problem}; found ${schedule}`,
+        help: 'five fields: minute, hour, day, month, weekday; times are those of UTC',
+        place: place(path),
+      });
+  };
+  look(settings.schedule, ['schedule']);
+  look(settings.drill?.schedule, ['drill', 'schedule']);
+  return found;
+}
+
 /** What the schema cannot say: jobs and services that there are not, and jobs that cannot work in their place. */
 export function backupMistakes(
   backup: Backup,
   known: {
-    readonly jobs: readonly string[];
+    /** Null when they, and the schedules, have been judged. */
+    readonly jobs: readonly string[] | null;
     /** Null while the services are not known: before the template is rendered. */
     readonly services: readonly string[] | null;
   },
   place: (path: readonly (string | number)[], of?: 'key' | 'value') => Place,
 ): readonly Diagnostic[] {
-  const diagnostics: Diagnostic[] = [];
-  for (const list of ['dump', 'restore'] as const)
-    for (const [index, job] of (backup[list] ?? []).entries())
-      if (!known.jobs.includes(job))
-        diagnostics.push({
-          severity: 'error',
-          code: 'JOB_UNKNOWN',
-          summary: `unknown job \`${job}\``,
-          detail:
-            known.jobs.length === 0
-              ? `expected a file ${job}.job.yaml beside it; there are no jobs`
-              : `expected one of ${listed([...known.jobs].sort())}`,
-          ...didYouMean(job, known.jobs),
-          place: place([list, index]),
-        });
+  const diagnostics: Diagnostic[] = [...(known.jobs === null ? [] : scheduleMistakes(backup, place))];
+  const { jobs } = known;
+  if (jobs !== null)
+    for (const list of ['dump', 'restore'] as const)
+      for (const [index, job] of (backup[list] ?? []).entries())
+        if (!jobs.includes(job))
+          diagnostics.push({
+            severity: 'error',
+            code: 'JOB_UNKNOWN',
+            summary: `unknown job \`${job}\``,
+            detail:
+              jobs.length === 0
+                ? `expected a file ${job}.job.yaml beside it; there are no jobs`
+                : `expected one of ${listed([...jobs].sort())}`,
+            ...didYouMean(job, jobs),
+            place: place([list, index]),
+          });
   if (known.services !== null)
     for (const service of Object.keys(backup.quiesce ?? {}))
       if (!known.services.includes(service))

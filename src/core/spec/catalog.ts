@@ -2,6 +2,7 @@
 import type { TreeEntry } from '../state/listing.ts';
 import type { App } from './app.ts';
 import { declarationMistakes } from './app-vars.ts';
+import { backupMistakes } from './backup.ts';
 import { type Checked, hasErrors, sorted } from './check.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { matchGlobs } from './glob.ts';
@@ -130,7 +131,12 @@ function assemble(sources: Sources, check: CheckDocument): CatalogApp {
       .filter((path) => path.endsWith(JOB_SUFFIX))
       .map((path) => path.slice(0, -JOB_SUFFIX.length)),
   );
-  const diagnostics: Diagnostic[] = [...sources.diagnostics, ...checked.diagnostics, ...jobMistakes];
+  const diagnostics: Diagnostic[] = [
+    ...sources.diagnostics,
+    ...checked.diagnostics,
+    ...jobMistakes,
+    ...readBackup(sources, [...declared], check),
+  ];
   const spec = checked.value;
   if (spec) {
     if (spec.name !== undefined && spec.name !== name)
@@ -177,6 +183,20 @@ function assemble(sources: Sources, check: CheckDocument): CatalogApp {
         }
       : null;
   return { name, app, spec, files, jobs, diagnostics: all };
+}
+
+/** Services are known only once the template is rendered; the render refuses those that there are not. */
+function readBackup(
+  { directory, texts }: Pick<Sources, 'directory' | 'texts'>,
+  jobs: readonly string[],
+  check: CheckDocument,
+): readonly Diagnostic[] {
+  const text = texts['backup.yaml'];
+  if (text === undefined) return [];
+  const checked = check('Backup', join(directory, 'backup.yaml'), text);
+  return checked.value === null
+    ? checked.diagnostics
+    : [...checked.diagnostics, ...backupMistakes(checked.value, { jobs, services: null }, checked.place)];
 }
 
 export const fleetAppsOf = (tree: Tree): readonly string[] =>

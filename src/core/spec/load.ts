@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { formatCycle, layersOf } from '../render/integrate.ts';
 
 import { effectiveVar, isIndirect, valueMistake } from './app-vars.ts';
+import { scheduleMistakes } from './backup.ts';
 import { bundledAppsOf, type CatalogApp, fleetAppsOf, hookMistakes, readBundledApp, readFleetApp } from './catalog.ts';
 import { type Checked, checkText, hasErrors, sorted } from './check.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
@@ -624,6 +625,7 @@ class Loader {
     const diagnostics: Diagnostic[] = [];
     for (const [index, window] of (doc.windows ?? []).entries())
       diagnostics.push(...zoneMistakes(window.timezone, checked.place(['windows', index, 'timezone'])));
+    if (doc.backup) diagnostics.push(...scheduleMistakes(doc.backup, (path) => checked.place(['backup', ...path])));
     if (doc.suspend?.until !== undefined && Number.isNaN(Date.parse(doc.suspend.until)))
       diagnostics.push({
         severity: 'error',

@@ -144,6 +144,16 @@ describe('the render of an app', () => {
       { stack: 'hooks: {post_update: [{scale: {db: 0}}]}\n' },
       /SERVICE_UNKNOWN unknown service `db` in `hooks`/,
     ],
+    [
+      'a backup of an unknown service',
+      'services: {web: {image: i}}\n',
+      {
+        more: {
+          'apps/a/backup.yaml': 'apiVersion: windlass/v1\nkind: Backup\nquiesce: { web: stop, wob: pause }\n',
+        },
+      },
+      /^apps\/a\/backup.yaml:3 SERVICE_UNKNOWN unknown service `wob`/,
+    ],
     ['a wrong owner', 'services: {web: {image: i, volumes: ["d:/d:rw:0700"]}}\n', {}, /OWNER_INVALID/],
     ['a wrong extension', 'services: {web: {image: i, x-windlass: {a: 1}}}\n', {}, /SPEC_INVALID unknown key `a`/],
   ] as [string, string, object, RegExp][])('tells %s', (_, template, options, expected) => {
@@ -234,10 +244,14 @@ describe('the bundled apps', () => {
     expect(parse(rendered.get('front')?.text ?? '').services.web.environment.CACHE_URL).toMatch(
       /^redis:\/\/:WLREF\w+FERLW@cache:6379$/,
     );
-    expect(rendered.get('pg')?.owners).toEqual([{ volume: 'data', mode: '0700', uid: 999, gid: 999 }]);
+    const mine = { mode: '0700', uid: 999, gid: 999 };
+    expect(rendered.get('pg')?.owners).toEqual([
+      { volume: 'data', ...mine },
+      { volume: 'dump', ...mine },
+    ]);
   });
 
-  it.each(['whoami', 'postgres', 'redis'])('%s renders with nothing said', (name) => {
+  it.each(['files', 'whoami', 'postgres', 'redis'])('%s renders with nothing said', (name) => {
     const { fleet } = loadFiles(
       { 'stacks/one.yaml': stack(`app: ${name}\n`) },
       { bundled: filesOf(join(root, 'apps')) },

@@ -572,6 +572,20 @@ hooks: {post_install: [{job: init}]}
     expect(loaded.diagnostics.map((one) => `${one.severity} ${one.place?.file}`)).toEqual(['warning apps/x/app.yaml']);
   });
 
+  it('are broken by a backup.yaml that names jobs that there are not, or is wrong in itself', () => {
+    const files = (body: string): Files => ({
+      'apps/w/app.yaml': app(''),
+      'apps/w/compose.yaml': compose,
+      'apps/w/dump.job.yaml': 'apiVersion: windlass/v1\nkind: Job\nservice: web\ncommand: dump\n',
+      'apps/w/backup.yaml': `apiVersion: windlass/v1\nkind: Backup\n${body}`,
+      'stacks/w.yaml': stack('app: w\n'),
+    });
+    const said = (body: string): readonly string[] => words(loadFiles(files(body)).fleet, 'w');
+    expect(said('dump: [dump]\nquiesce: { whatever: stop }\n')).toEqual([]);
+    expect(said('dump: [dumb]\n')).toEqual(['apps/w/backup.yaml:3:8 JOB_UNKNOWN unknown job `dumb`']);
+    expect(said('keep: { last: 0 }\n')).toEqual([expect.stringMatching(/^apps\/w\/backup.yaml:3:15 SPEC_INVALID/)]);
+  });
+
   it('use the bundled catalog, and the own app of the same name before it', () => {
     const bundled = {
       'web/app.yaml': app('description: bundled\n'),
