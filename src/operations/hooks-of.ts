@@ -46,15 +46,16 @@ export function actionsOf(
 
 const digests = new WeakMap<LoadedStack, string>();
 
-/** '' = it has none. */
+/** Of all that runs around operations, backup.yaml with it; '' = it has none. */
 export function hooksDigestOf(stack: LoadedStack): string {
   const known = digests.get(stack);
   if (known !== undefined) return known;
-  const none = Object.keys(stack.hooks).length === 0;
+  const backup = stack.layout.kind === 'app' ? stack.layout.app.texts['backup.yaml'] : undefined;
+  const none = Object.keys(stack.hooks).length === 0 && backup === undefined;
   const digest = none
     ? ''
     : createHash('sha256')
-        .update(JSON.stringify([stack.hooks, stack.jobs]))
+        .update(JSON.stringify([stack.hooks, stack.jobs, ...(backup === undefined ? [] : [backup])]))
         .digest('hex');
   digests.set(stack, digest);
   return digest;

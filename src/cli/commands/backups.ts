@@ -3,6 +3,7 @@ import { formatAge } from '../../core/status/format-condition.ts';
 import type { ListedArchive } from '../../surface.ts';
 import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { formatSize } from '../views/size.ts';
 import { formatTable, oneLine } from '../views/table.ts';
 
 export const backup: Command = {
@@ -53,7 +54,7 @@ export const list: Command = {
             nameOf(listed),
             listed.kind === 'archive' ? listed.purpose : listed.kind,
             listed.kind === 'damaged' ? '-' : formatAge(nowMs - listed.madeAtMs),
-            listed.kind === 'archive' ? sizeOf(listed.sizeBytes) : '-',
+            listed.kind === 'archive' ? formatSize(listed.sizeBytes) : '-',
             verifiedAtMs === null ? 'never' : formatAge(nowMs - verifiedAtMs),
           ]),
           io.width,
@@ -65,17 +66,6 @@ export const list: Command = {
 
 const nameOf = (listed: ListedArchive['listed']): string =>
   listed.kind === 'archive' ? listed.stack : listed.kind === 'group' ? `group ${listed.group}` : oneLine(listed.why);
-
-export function sizeOf(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let size = bytes;
-  let unit = 0;
-  while (size >= 1024 && unit < units.length - 1) {
-    size /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
-}
 
 export const show: Command = {
   words: ['backups', 'show'],
@@ -101,7 +91,7 @@ export const show: Command = {
         `boots      ${manifest.boot.kind}: ${manifest.boot.why}`,
         ...manifest.payloads.map(
           (one) =>
-            `payload    ${one.kind} ${one.name}: ${one.entries.count} entries, ${sizeOf(one.plainBytes)} (${sizeOf(one.blob.sizeBytes)} stored), read by ${one.way}`,
+            `payload    ${one.kind} ${one.name}: ${one.entries.count} entries, ${formatSize(one.plainBytes)} (${formatSize(one.blob.sizeBytes)} stored), read by ${one.way}`,
         ),
         `files      ${manifest.files.length} from git${manifest.app ? `, ${manifest.app.source.length} of the app` : ''}`,
         `secrets    ${manifest.vault.keys.map((one) => `${one.scope}/${one.key}`).join(', ') || 'none'}`,
@@ -127,7 +117,7 @@ export const verify: Command = {
     else
       for (const one of results) {
         io.data(
-          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${one.blobs} blobs, ${sizeOf(one.sizeBytes)}` : 'damaged'}`,
+          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${one.blobs} blobs, ${formatSize(one.sizeBytes)}` : 'damaged'}`,
         );
         for (const bad of one.wrong) io.data(`  ${bad.kind} ${bad.digest}: ${bad.what}`);
       }
@@ -169,7 +159,7 @@ export const exportOne: Command = {
     const { sizeBytes } = await archives.exportTo(id, path, now);
     const { signedBy } = await archives.show(id);
     if (json) io.json({ id, path, sizeBytes, signedBy });
-    else io.data(`${path}: ${sizeOf(sizeBytes)}`);
+    else io.data(`${path}: ${formatSize(sizeBytes)}`);
     io.words(`to import it elsewhere: windlass backups import ${path} --trust-key ${signedBy}`);
     return EXIT.done;
   },

@@ -6,6 +6,7 @@ import { formatAge, formatConditions } from '../../core/status/format-condition.
 import type { StackStatus } from '../../surface.ts';
 import type { Painter } from '../io.ts';
 import { formatHold } from './plan.ts';
+import { formatSize } from './size.ts';
 import { formatTable, oneLine } from './table.ts';
 
 const of = (status: StackStatus, type: ConditionType): Condition | undefined =>
@@ -58,6 +59,7 @@ export function formatStatus(io: Painter, one: StackStatus, lastRun: RunRecord |
       `${count} at ${revision.slice(0, 12)}${lastFault ? `: ${lastFault.code} ${oneLine(lastFault.message)}` : ''}`,
     ]);
   }
+  if (one.backup) rows.push(...formatBackup(io, one.backup, nowMs));
   for (const hold of one.holds) rows.push(['hold', formatHold(hold)]);
   if (lastRun)
     rows.push([
@@ -68,4 +70,34 @@ export function formatStatus(io: Painter, one: StackStatus, lastRun: RunRecord |
     ...rows.map(([key, text]) => `${key.padEnd(9)} ${text}`),
     ...(one.conditions.length > 0 ? ['', formatConditions(one.conditions, nowMs)] : []),
   ].join('\n');
+}
+
+const formatTook = (ms: number): string => (ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : formatAge(ms));
+
+function formatBackup(
+  io: Painter,
+  { schedule, nextMs, last, failing }: NonNullable<StackStatus['backup']>,
+  nowMs: number,
+): [string, string][] {
+  const rows: [string, string][] = [];
+  if (last)
+    rows.push([
+      'backup',
+      `${last.archive.slice(0, 12)}, ${formatAge(nowMs - last.atMs)} ago, ${formatSize(last.sizeBytes)}, took ${formatTook(last.durationMs)}, ${last.verifiedAtMs === null ? 'never verified' : `verified ${formatAge(nowMs - last.verifiedAtMs)} ago`}`,
+    ]);
+  else rows.push(['backup', io.paint('yellow', 'none yet')]);
+  if (schedule !== null)
+    rows.push([
+      'schedule',
+      `${schedule} UTC${nextMs === null ? '' : `, next ${new Date(nextMs).toISOString().slice(0, 16)}Z`}`,
+    ]);
+  if (failing)
+    rows.push([
+      'failing',
+      io.paint(
+        'red',
+        `${failing.failures} tr${failing.failures === 1 ? 'y' : 'ies'} for ${formatAge(nowMs - failing.sinceMs)}: ${failing.code} ${oneLine(failing.message)}`,
+      ),
+    ]);
+  return rows;
 }

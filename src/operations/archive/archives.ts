@@ -1,6 +1,6 @@
 // Archives: what people ask of the archive store: list, show, verify, prune, carry out and in. Reads and removes; makes and restores none.
 import { type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
-import { type Keep, type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
+import { type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
 import { Fault } from '../../core/fault.ts';
 import { effectiveSettings } from '../../core/spec/backup.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
@@ -13,6 +13,10 @@ import type { House } from '../house.ts';
 /** Named value: public keys of other controllers that a person trusts, base64. */
 export const TRUSTED_KEYS = 'archive-keys';
 const verifiedKey = (id: string): string => `archive-verified/${id}`;
+
+/** When an archive was last read as a whole and found right; null = never. */
+export const verifiedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
+  (store.value(verifiedKey(id)) as number | undefined) ?? null;
 
 type Archive = Extract<Listed, { kind: 'archive' }>;
 
@@ -87,7 +91,7 @@ export class Archives {
       const declared = at.fleet.stacks.get(name);
       for (const verdict of retain({
         archives: archives.map((one) => this.#retained(one)),
-        keep: declared ? keepOf(declared) : null,
+        keep: (declared ? backupSettingsOf(declared).keep : null) ?? null,
         pins,
         nowMs: this.#house.clock.nowMs(),
       }))
@@ -124,7 +128,7 @@ export class Archives {
   }
 
   #verifiedAt(id: string): number | null {
-    return (this.#house.store.value(verifiedKey(id)) as number | undefined) ?? null;
+    return verifiedAtMs(this.#house, id);
   }
 
   /** Requests that are open or at work need their archive; an unreadable one needs what it may need, so nothing is guessed of it. */
@@ -134,7 +138,15 @@ export class Archives {
   }
 }
 
-function keepOf(stack: LoadedStack): Keep | null {
+type Settings = ReturnType<typeof effectiveSettings>;
+const settings = new WeakMap<LoadedStack, Settings>();
+
+/** When archives of the stack are made and how many are kept: what it says itself wins over its app. Throws InvalidStack. */
+export function backupSettingsOf(stack: LoadedStack): Settings {
+  const known = settings.get(stack);
+  if (known) return known;
   const own = stack.backup as Parameters<typeof effectiveSettings>[1];
-  return effectiveSettings(backupOf(stack), own).keep ?? null;
+  const found = effectiveSettings(backupOf(stack), own);
+  settings.set(stack, found);
+  return found;
 }

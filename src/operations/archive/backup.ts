@@ -38,6 +38,14 @@ export interface BackedUp {
   readonly payloads: number;
 }
 
+/** The newest that succeeded, as the store remembers it under `lastBackupKey`. */
+export interface LastBackup extends BackedUp {
+  readonly atMs: number;
+  readonly durationMs: number;
+}
+
+export const lastBackupKey = (stack: string): string => `last-backup/${stack}`;
+
 /** Throws NOT_FOUND when the stack is not deployed, PAYLOAD_* and ARCHIVE_*; then nothing is listed. */
 export async function backup(bench: Workbench, stack: string, options: BackupOptions): Promise<BackedUp> {
   const { house } = bench;
@@ -77,11 +85,11 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
           { ...options, attempt: begun.startedAtMs, ended: (hook) => void hooks.push(hook) },
           work,
         );
-    store.putValue(`last-backup/${stack}`, {
-      ...done,
-      atMs: clock.nowMs(),
-      durationMs: clock.nowMs() - begun.startedAtMs,
-    });
+    // A safety archive is kept for its restore only: it takes no scheduled backup's place.
+    if (purpose === 'backup') {
+      const last: LastBackup = { ...done, atMs: clock.nowMs(), durationMs: clock.nowMs() - begun.startedAtMs };
+      store.putValue(lastBackupKey(stack), last);
+    }
     end('succeeded', `archive ${done.archive.slice(0, 12)}`);
     return done;
   } catch (error) {
