@@ -303,7 +303,7 @@ export class CloneDesk {
 /** As if a controller had seen each when it was dated, the newest of the list last. */
 function seenAs(reading: StatementReading, nowMs: number, index: number): number {
   const datedMs = reading.kind === 'statement' ? Math.min(reading.statement.datedMs, nowMs) : nowMs;
-  return datedMs - index / 100_000;
+  return datedMs - index / 1_000;
 }
 
 /** When the last statement about the version after `previous` was dated; null when there is none, or none from before now. */

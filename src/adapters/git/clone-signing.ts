@@ -17,34 +17,40 @@ export interface SigningSystem {
 }
 
 export async function signingOf(git: CloneGit, system: SigningSystem): Promise<SigningSetUp> {
-  const setting = async (...words: readonly string[]): Promise<string> => {
-    const { exitCode, stdout } = await git.try(['config', '--get', ...words]);
-    return exitCode === 0 ? stdout.replace(/\n$/, '') : '';
-  };
-  const said = (await setting('gpg.format')) || 'openpgp';
-  const key = await setting('user.signingkey');
-  const isWanted = key !== '' || (await setting('--type=bool', 'commit.gpgsign')) === 'true';
+  const { stdout } = await git.try(['config', '-z', '--get-regexp', '^(gpg|user|commit)\\.']);
+  const settings = new Map<string, string>();
+  // The last one counts; a name without a value is true.
+  for (const line of stdout.split('\0')) {
+    const at = line.indexOf('\n');
+    if (line !== '') settings.set(at < 0 ? line : line.slice(0, at), at < 0 ? 'true' : line.slice(at + 1));
+  }
+  const setting = (name: string): string => settings.get(name) ?? '';
+  const said = setting('gpg.format') || 'openpgp';
+  const key = setting('user.signingkey');
+  const isWanted = key !== '' || /^(?:true|yes|on|1)$/i.test(setting('commit.gpgsign'));
   if (said === 'ssh') {
-    const hasKey = key !== '' || (await setting('gpg.ssh.defaultKeyCommand')) !== '';
+    const hasKey = key !== '' || setting('gpg.ssh.defaultkeycommand') !== '';
     return { format: 'ssh', isWanted, hasKey, fingerprint: await sshFingerprint(key, system) };
   }
   if (said !== 'openpgp')
     return { format: said === 'x509' ? 'x509' : 'unknown', isWanted, hasKey: key !== '', fingerprint: null };
-  const program =
-    (await setting('--type=path', 'gpg.openpgp.program')) || (await setting('--type=path', 'gpg.program')) || 'gpg';
-  const wanted = key || (await setting('user.email'));
+  const program = atHome(setting('gpg.openpgp.program') || setting('gpg.program') || 'gpg', system);
+  const wanted = key || setting('user.email');
   const fingerprint = wanted === '' ? null : await openPgpFingerprint(program, wanted, system);
   // Without `user.signingkey` gpg looks for a secret key of the committer's address.
   return { format: 'openpgp', isWanted, hasKey: key !== '' || fingerprint !== null, fingerprint };
 }
+
+const atHome = (path: string, { env }: Pick<SigningSystem, 'env'>): string =>
+  path.startsWith('~/') ? join(env['HOME'] ?? homedir(), path.slice(2)) : path;
 
 /** The key itself, or the file of either half: git reads the public one beside a private one. */
 async function sshFingerprint(key: string, { env, folder }: SigningSystem): Promise<string | null> {
   if (key === '') return null;
   const line = key.startsWith('key::') ? key.slice('key::'.length) : key;
   if (/^(?:ssh|ecdsa|sk)-\S+ \S/.test(line)) return fingerprintOf(line);
-  const home = env['HOME'] ?? homedir();
-  const path = key.startsWith('~/') ? join(home, key.slice(2)) : isAbsolute(key) ? key : join(folder, key);
+  const home = atHome(key, { env });
+  const path = isAbsolute(home) ? home : join(folder, home);
   for (const file of path.endsWith('.pub') ? [path] : [`${path}.pub`, path]) {
     const text = await readFile(file, 'utf8').catch(() => '');
     const found = text.length <= MAX_KEY_BYTES ? fingerprintOf(text.split('\n')[0] ?? '') : null;

@@ -13,6 +13,8 @@ const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_STATEMENTS = 20_000;
 /** Any object that could be a statement is smaller. */
 const MAX_OBJECTS_BYTES = 256 * 1024 * 1024;
+/** What git keeps while a merge, cherry-pick, revert or rebase has not ended. */
+const UNDER_WAY = ['MERGE_HEAD', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'rebase-merge', 'rebase-apply'];
 const REGULAR = /^100(?:644|755)$/;
 const TRAILER = '^Windlass-Type: ';
 
@@ -27,17 +29,16 @@ export interface CloneOptions {
 /** Throws a CLONE_REFUSED Fault where there is no work tree. */
 export async function openClone({ folder, run, env }: CloneOptions): Promise<Clone> {
   const git = openCloneGit({ folder, run, env });
-  const found = await git.try(['rev-parse', '--show-toplevel']);
+  const found = await git.try(['rev-parse', '--show-toplevel', '--absolute-git-dir', '--show-object-format']);
   if (found.exitCode !== 0)
     throw new Fault('CLONE_REFUSED', `${folder} is no work tree of git; run this in your clone of the fleet`);
-  const top = oneLine(found.stdout);
-  const format = oneLine((await git.try(['rev-parse', '--show-object-format'])).stdout);
+  const [top = '', gitDir = '', format = ''] = found.stdout.split('\n');
   if (format !== 'sha1')
     throw new Fault(
       'CLONE_REFUSED',
       `repositories with ${format} object ids are not supported; use a SHA-1 repository`,
     );
-  return new GitClone(top, openCloneGit({ folder: top, run, env }), { run, env });
+  return new GitClone(top, gitDir, openCloneGit({ folder: top, run, env }), { run, env });
 }
 
 /** The clone around this process, with the environment of who started it. */
@@ -45,19 +46,23 @@ export const cloneHere = (): Promise<Clone> => openClone({ folder: process.cwd()
 
 const oneLine = (text: string): string => text.replace(/\n$/, '');
 
-interface Entry {
-  readonly path: string;
-  readonly mode: string;
+interface BatchObject {
   readonly oid: string;
+  readonly type: string;
+  readonly bytes: Uint8Array;
 }
+
+const isSigned = (object: BatchObject): object is CloneObject => object.type === 'commit' || object.type === 'tag';
 
 class GitClone implements Clone {
   readonly folder: string;
+  readonly #gitDir: string;
   readonly #git: CloneGit;
   readonly #system: Pick<CloneOptions, 'run' | 'env'>;
 
-  constructor(folder: string, git: CloneGit, system: Pick<CloneOptions, 'run' | 'env'>) {
+  constructor(folder: string, gitDir: string, git: CloneGit, system: Pick<CloneOptions, 'run' | 'env'>) {
     this.folder = folder;
+    this.#gitDir = gitDir;
     this.#git = git;
     this.#system = system;
   }
@@ -66,29 +71,21 @@ class GitClone implements Clone {
     const [commit, branch, ...busy] = await Promise.all([
       this.#git.try(['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']),
       this.#git.try(['symbolic-ref', '--quiet', 'HEAD']),
-      ...['MERGE_HEAD', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'REBASE_HEAD'].map((name) =>
-        this.#git.try(['rev-parse', '--verify', '--quiet', name]),
-      ),
+      ...UNDER_WAY.map((name) => lstat(join(this.#gitDir, name)).catch(() => null)),
     ]);
     return {
-      commit: commit?.exitCode === 0 ? oneLine(commit.stdout) : null,
-      branch: branch?.exitCode === 0 ? oneLine(branch.stdout) : null,
-      isBusy: busy.some((one) => one.exitCode === 0),
+      commit: commit.exitCode === 0 ? oneLine(commit.stdout) : null,
+      branch: branch.exitCode === 0 ? oneLine(branch.stdout) : null,
+      isBusy: busy.some((one) => one !== null),
     };
   }
 
   async file(commit: string, path: string): Promise<CloneFile | null> {
-    const [entry] = await this.#entries(commit, path);
-    return entry?.path === path ? this.#read(entry) : null;
+    return (await this.#blobsOf(commit, path)).find((file) => file.path === path) ?? null;
   }
 
-  async files(commit: string, folder: string): Promise<readonly CloneFile[]> {
-    const found: CloneFile[] = [];
-    for (const entry of await this.#entries(commit, `${folder}/`)) {
-      const file = await this.#read(entry);
-      if (file !== null) found.push(file);
-    }
-    return found;
+  files(commit: string, folder: string): Promise<readonly CloneFile[]> {
+    return this.#blobsOf(commit, `${folder}/`);
   }
 
   async draft(path: string): Promise<Uint8Array | null> {
@@ -143,11 +140,11 @@ class GitClone implements Clone {
       ...tags.stdout.split('\n').flatMap((line) => (line.startsWith('tag ') ? [line.slice(4)] : [])),
       ...commits.stdout.split('\n').filter((line) => line !== ''),
     ];
-    return this.#objects([...new Set(oids)]);
+    return (await this.#objects([...new Set(oids)])).filter(isSigned);
   }
 
   async object(oid: string): Promise<CloneObject | null> {
-    return (await this.#objects([oid]))[0] ?? null;
+    return (await this.#objects([oid])).find(isSigned) ?? null;
   }
 
   signing() {
@@ -221,22 +218,22 @@ class GitClone implements Clone {
     return oneLine(stdout);
   }
 
-  async #entries(commit: string, path: string): Promise<readonly Entry[]> {
-    const { stdout } = await this.#git.must(['ls-tree', '-z', '--full-tree', commit, '--', path]);
-    return stdout.split('\0').flatMap((line) => {
-      const found = /^(\d{6}) blob ([0-9a-f]{40})\t(.+)$/s.exec(line);
-      return found ? [{ mode: found[1] ?? '', oid: found[2] ?? '', path: found[3] ?? '' }] : [];
+  /** The regular files that `ls-tree` finds there. */
+  async #blobsOf(commit: string, path: string): Promise<readonly CloneFile[]> {
+    const { stdout } = await this.#git.must(['ls-tree', '-lz', '--full-tree', commit, '--', path]);
+    const entries = stdout.split('\0').flatMap((line) => {
+      const [, mode = '', oid = '', size = '', name = ''] =
+        /^(\d{6}) blob ([0-9a-f]{40}) +(\d+)\t(.+)$/s.exec(line) ?? [];
+      return REGULAR.test(mode) && Number(size) <= MAX_FILE_BYTES ? [{ oid, path: name }] : [];
+    });
+    const blobs = await this.#objects(entries.map(({ oid }) => oid));
+    return entries.flatMap(({ oid, path: name }) => {
+      const blob = blobs.find((one) => one.oid === oid && one.type === 'blob');
+      return blob ? [{ path: name, bytes: blob.bytes }] : [];
     });
   }
 
-  async #read({ mode, oid, path }: Entry): Promise<CloneFile | null> {
-    if (!REGULAR.test(mode)) return null;
-    const size = Number(oneLine((await this.#git.must(['cat-file', '-s', oid])).stdout));
-    if (!(size <= MAX_FILE_BYTES)) return null;
-    return { path, bytes: (await this.#git.bytes(['cat-file', 'blob', oid])).stdout };
-  }
-
-  async #objects(oids: readonly string[]): Promise<readonly CloneObject[]> {
+  async #objects(oids: readonly string[]): Promise<readonly BatchObject[]> {
     if (oids.length === 0) return [];
     const { stdout } = await this.#git.bytes(['cat-file', '--batch'], `${oids.join('\n')}\n`, MAX_OBJECTS_BYTES);
     return [...batchOf(Buffer.from(stdout))];
@@ -292,7 +289,7 @@ class GitClone implements Clone {
 const literal = (path: string): string => `:(top,literal)${path}`;
 
 /** What `cat-file --batch` prints: `OID TYPE SIZE LF bytes LF`. What is missing is passed over. */
-function* batchOf(bytes: Buffer): Generator<CloneObject> {
+function* batchOf(bytes: Buffer): Generator<BatchObject> {
   let at = 0;
   while (at < bytes.length) {
     const end = bytes.indexOf(0x0a, at);
@@ -303,6 +300,6 @@ function* batchOf(bytes: Buffer): Generator<CloneObject> {
     if (oid === '') continue;
     const content = bytes.subarray(at, at + Number(size));
     at += Number(size) + 1;
-    if (type === 'commit' || type === 'tag') yield { oid, type, bytes: Uint8Array.from(content) };
+    yield { oid, type, bytes: Uint8Array.from(content) };
   }
 }
