@@ -1,0 +1,19 @@
+// README-approvals.md: each command that it shows is one that the parser understands.
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import { windlass } from './fake-terminal.ts';
+
+const text = readFileSync(join(resolve(import.meta.dirname, '../..'), 'README-approvals.md'), 'utf8');
+const blocks = [...text.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block = '']) => block.split('\n'));
+const lines = blocks.filter((line) => line.startsWith('windlass ')).map((line) => line.replace(/ +#.*| > .*/g, ''));
+
+it('shows commands', () => {
+  expect(lines.length).toBeGreaterThan(8);
+});
+
+it.each(lines)('%s is understood', async (line) => {
+  const argv = (line.match(/"[^"]*"|\S+/g) ?? []).slice(1).map((word) => word.replaceAll('"', ''));
+  const { code, err } = await windlass(null, [...argv, '--help']);
+  expect([code, err]).toEqual([0, '']);
+});
