@@ -10,8 +10,10 @@ import { multiplex, type Observer } from '../engine/observer.ts';
 import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
 import { Plan, type PlanData } from '../engine/plan.ts';
 import { type DeployRun, type DeployTarget, supersededFault } from './deploy-run.ts';
+import { noteInstalling } from './gone.ts';
 import { actionsOf, dueOf, operationOf } from './hooks-of.ts';
 import { holdLeases } from './leases.ts';
+import { appliedOf } from './steps/record.ts';
 import { deploySteps } from './steps/registry.ts';
 import type { Judged } from './survey.ts';
 import type { Workbench } from './workbench.ts';
@@ -88,6 +90,8 @@ export interface DeployOptions {
   readonly layers: readonly (readonly string[])[];
   /** Who asked: `cli`, `push`, `drift`, `schedule`, … for the history. */
   readonly trigger: string;
+  /** What the history calls it; its hooks are those of the attempt on record. Default: what the diff says. */
+  readonly operation?: 'restore';
   readonly signal?: AbortSignal;
   /** Drains: running cells finish, nothing new starts. */
   readonly stop?: AbortSignal;
@@ -180,7 +184,7 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
         record: (entry) => {
           // The attempt and the run are on disk before the first cell of a stack changes anything.
           const one = run.judged.get(entry.target);
-          if (one && !runs.has(entry.target)) runs.set(entry.target, begin(run, one, options.trigger));
+          if (one && !runs.has(entry.target)) runs.set(entry.target, begin(run, one, options));
           store.journal({
             run: id,
             phase: entry.phase,
@@ -203,11 +207,12 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
 }
 
 /** Intent is on disk before the first mutation. */
-function begin(run: DeployRun, one: Judged, trigger: string): RunRecord {
+function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigger' | 'operation'>): RunRecord {
   const { store, clock } = run.house;
   const digest = one.resolved.desired.digest;
   const before = store.attempt(one.name);
   const same = before?.digest === digest;
+  if (one.applied === null) noteInstalling(store, appliedOf(run, one, {}));
   store.putAttempt({
     stack: one.name,
     digest,
@@ -222,15 +227,15 @@ function begin(run: DeployRun, one: Judged, trigger: string): RunRecord {
   const record: RunRecord = {
     id: `${run.id.slice(0, 12)}-${one.name}`,
     stack: one.name,
-    operation: one.diff.situation === 'drift' ? 'heal' : 'deploy',
-    trigger,
+    operation: options.operation ?? (one.diff.situation === 'drift' ? 'heal' : 'deploy'),
+    trigger: options.trigger,
     revision: one.at.revision.commit,
     digest,
     startedAtMs: clock.nowMs(),
     endedAtMs: 0,
     outcome: 'running',
     message: '',
-    changes: one.diff.changes.map(formatChange),
+    changes: one.diff.changes.map((change) => run.house.redact(formatChange(change))),
   };
   store.putRun(record);
   return record;

@@ -6,17 +6,21 @@ import { Fault } from '../core/fault.ts';
 import { HASH_RECIPE } from '../core/render/config-hash.ts';
 import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
 import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
+import { isSecretValue, secretValuesOf } from '../core/render/secret-values.ts';
 import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
+import { portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
+import { parseDocument } from '../core/spec/document.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Desired, Model } from '../core/state/desired.ts';
 import type { FileToWrite } from '../ports/files.ts';
+import { generationOf } from './archive/generations.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
 import { markSecrets, type OpenedSecrets, openSecrets, type SecretMarks } from './secrets.ts';
 
 /** Bumped when the same inputs would be resolved to something else. */
-const RESOLVE_VERSION = 1;
+const RESOLVE_VERSION = 2;
 /** `docker compose config` runs at once at most; more gains nothing on two cores (ENGINE.md D 2.2). */
 const CONFIG_AT_ONCE = 2;
 const MODELS_KEPT = 16;
@@ -168,9 +172,19 @@ export class Resolver {
           projectDirOf(this.#house.settings.stateDir, stack),
           stack.sourceDigest,
           providers,
+          ...this.#variants(stack, at),
         ]),
       )
       .digest('hex');
+  }
+
+  /** Nothing for a stack that was never restored, so that its digests stay what they were. */
+  #variants(stack: LoadedStack, at: FleetAt): readonly Variant[] {
+    const { source, store } = this.#house;
+    const variant = source.variant?.(at.revision.commit) ?? null;
+    const generation = variant?.generation ?? generationOf(store, stack.name);
+    const whole = { ...variant, ...(generation === null ? {} : { generation }) };
+    return Object.keys(whole).length === 0 ? [] : [whole];
   }
 
   async #slot<T>(work: () => Promise<T>): Promise<T> {
@@ -194,6 +208,9 @@ export class Resolver {
     return this.#slot(async () => {
       const { settings, store } = this.#house;
       const prepared = prepare(stack, at);
+      // Before Compose may quote one in a complaint.
+      for (const [name, value] of Object.entries(prepared.environment))
+        if (isSecretValue(name, value)) this.#house.hide(value);
       const context: ProjectContext = {
         stack: stack.name,
         revision: at.revision.commit,
@@ -207,7 +224,8 @@ export class Resolver {
         owners: prepared.owners,
         salt: this.#saltNow(),
       };
-      const closed = await this.#config(stack, context, prepared, signal);
+      const variant = this.#variants(stack, at)[0] ?? {};
+      const closed = await this.#config(stack, context, prepared, variant, signal);
       const secrets = secretsOf(stack, prepared, closed);
       const { values, unminted, marks } = await this.#open(secrets, at, use);
       const open = (ref: string): string => values.get(ref) ?? encodeToken(ref);
@@ -216,7 +234,8 @@ export class Resolver {
       const environment = Object.fromEntries(
         Object.entries(prepared.environment).map(([name, value]) => [name, replaceTokens(value, open)]),
       );
-      const desired = desiredOf(context, text);
+      for (const value of secretValuesOf(JSON.parse(text))) this.#house.hide(value);
+      const desired = desiredOf({ ...context, opened: [...values.values()] }, text);
       const model = { text, environment };
       const minted = secrets.filter(({ policy }) => policy !== null);
       const planDigest = minted.length === 0 ? desired.digest : planDigestOf(context, closed, secrets, marks);
@@ -250,6 +269,23 @@ export class Resolver {
     return { ...opened, marks: isMade ? await markSecrets(this.#house, at.listing, secrets, this.#saltNow()) : marks };
   }
 
+  /** Compose names the key; people want the line. */
+  async #placed(stack: LoadedStack, diagnostic: Diagnostic): Promise<Diagnostic> {
+    const path = keysIn(diagnostic.summary);
+    if (path.length === 0 || stack.layout.kind !== 'compose' || diagnostic.place !== stack.place) return diagnostic;
+    for (const file of stack.layout.files) {
+      const entry = stack.files.find((one) => one.path === file);
+      if (!entry) continue;
+      const { parsed } = parseDocument(
+        file,
+        Buffer.from(await this.#house.source.blob(entry.oid, FILE_BYTES)).toString('utf8'),
+      );
+      if (parsed === null || !holds(parsed.value, path)) continue;
+      return { ...diagnostic, place: parsed.place(path, 'key') };
+    }
+    return diagnostic;
+  }
+
   #saltNow(): string {
     this.#salt ??= this.#saltOf();
     return this.#salt;
@@ -270,6 +306,7 @@ export class Resolver {
     stack: LoadedStack,
     context: ProjectContext,
     { text, environment, overlay }: Prepared,
+    variant: Variant,
     signal: AbortSignal | undefined,
   ): Promise<string> {
     const { files, runtime, source } = this.#house;
@@ -287,7 +324,7 @@ export class Resolver {
       await files.ensureFolder(directory);
       const inScratch = (path: string) => join(scratch.directory, path);
       const layout = stack.layout;
-      const input = {
+      let input = {
         project: context.project,
         directory,
         files: layout.kind === 'compose' ? layout.files.map(inScratch) : [],
@@ -298,7 +335,16 @@ export class Resolver {
         ...(signal ? { signal } : {}),
       };
       const stable = (out: string) => out.replaceAll(scratch.directory, context.treeDir);
-      const first = stable(await runtime.resolve(input));
+      let raw = await runtime.resolve(input);
+      const bare = withoutPorts(raw, variant);
+      if (bare !== null) {
+        const ports = portsOverride(variant);
+        input = { ...input, files: [], text: bare, overrides: ports === null ? [] : [ports] };
+        raw = await runtime.resolve(input);
+      }
+      const finished = (out: string) =>
+        variant.generation ? withGeneration(stable(out), variant.generation, context.treeDir) : stable(out);
+      const first = stable(raw);
       if (Object.keys((JSON.parse(first) as { services?: object }).services ?? {}).length === 0)
         throw new InvalidStack([
           {
@@ -312,11 +358,13 @@ export class Resolver {
           },
         ]);
       const override = overrideFor(context, first);
-      if (override === null) return first;
-      return stable(await runtime.resolve({ ...input, overrides: [...overlay, override] }));
+      if (override === null) return finished(raw);
+      return finished(await runtime.resolve({ ...input, overrides: [...input.overrides, override] }));
     } catch (error) {
       if (error instanceof Fault && error.code === 'COMPOSE_INVALID')
-        throw new InvalidStack([composeDiagnostic(stack, error, scratch.directory)]);
+        throw new InvalidStack([
+          await this.#placed(stack, composeDiagnostic(stack, error, scratch.directory, this.#house.redact)),
+        ]);
       throw error;
     } finally {
       await scratch.dispose();
@@ -390,8 +438,31 @@ function providersOf(stack: LoadedStack, at: FleetAt): readonly string[] {
   return [...found].sort();
 }
 
-function composeDiagnostic(stack: LoadedStack, fault: Fault, scratch: string): Diagnostic {
-  const words = fault.message.replaceAll(`${scratch}/`, '').replaceAll(scratch, '.');
+/** `services.web.ports` and `additional properties 'portz' not allowed`: the keys from the root of the file; [] when none is named. */
+function keysIn(words: string): readonly (string | number)[] {
+  const [, path] = /\b((?:services|networks|volumes|configs|secrets)(?:\.[\w-]+|\[\d+\])+)/.exec(words) ?? [];
+  if (path === undefined) return [];
+  const keys = path
+    .split(/[.[\]]/)
+    .filter((key) => key !== '')
+    .map((key) => (/^\d+$/.test(key) ? Number(key) : key));
+  const [, extra] = /additional propert(?:y|ies) '([\w-]+)'/.exec(words) ?? [];
+  return extra === undefined ? keys : [...keys, extra];
+}
+
+function holds(value: unknown, [key, ...rest]: readonly (string | number)[]): boolean {
+  if (key === undefined) return true;
+  if (typeof value !== 'object' || value === null || !(key in value)) return false;
+  return holds((value as Record<string | number, unknown>)[key], rest);
+}
+
+function composeDiagnostic(
+  stack: LoadedStack,
+  fault: Fault,
+  scratch: string,
+  redact: (text: string) => string,
+): Diagnostic {
+  const words = redact(fault.message.replaceAll(`${scratch}/`, '').replaceAll(scratch, '.'));
   const at = /(?:^|[\s"'])([\w./-]+\.ya?ml)?:? ?(?:line )(\d+)(?::| column )?(\d+)?/.exec(words);
   return {
     severity: 'error',

@@ -161,7 +161,12 @@ function providerMissing(one: Judged, unfit: ReadonlySet<string>): Fault | null 
 
 /** Whether people or the file hold a stack: ordered, first that holds. */
 export function holdOf(stack: LoadedStack, holds: readonly Hold[], nowMs: number): Hold | null {
-  const active = holds.filter((hold) => hold.service === '' && (hold.untilMs === 0 || hold.untilMs > nowMs));
+  const active = holds.filter(
+    (hold) =>
+      hold.service === '' &&
+      (hold.untilMs === 0 || hold.untilMs > nowMs) &&
+      (hold.whileDeclared === undefined || hold.whileDeclared === stack.sourceDigest),
+  );
   const byKind = (kind: Hold['kind']) => active.find((hold) => hold.kind === kind);
   const suspended = byKind('suspended');
   if (suspended) return suspended;

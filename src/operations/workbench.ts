@@ -3,6 +3,7 @@
 
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import type { Applied } from '../core/state/applied.ts';
+import { ArchiveSource } from './archive/archive-source.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
 import { hooksDigestOf } from './hooks-of.ts';
@@ -29,7 +30,11 @@ export class Workbench {
   readonly surveyor: Surveyor;
   readonly look: Look;
 
-  constructor(house: House) {
+  constructor(from: House) {
+    // A stack that was restored runs at a commit that only its archive knows.
+    const { archives, source, store } = from;
+    const isWrapped = source instanceof ArchiveSource;
+    const house = archives && !isWrapped ? { ...from, source: new ArchiveSource(source, store, archives.store) } : from;
     this.house = house;
     this.reader = new FleetReader(house);
     this.resolver = new Resolver(house);

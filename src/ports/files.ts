@@ -34,4 +34,6 @@ export interface Files {
   /** Makes a folder (and those above it) below the state directory, when it is missing. */
   ensureFolder(path: string): Promise<void>;
   exists(path: string): Promise<boolean>;
+  /** With all that is in it; one that is gone already is success. Only below the state directory: FILES_FAILED elsewhere. */
+  removeFolder(path: string): Promise<void>;
 }

@@ -1,5 +1,6 @@
 // Source: what we need of a git repository. Objects are named by id; the one ref is resolved once per fetch.
 
+import type { Variant } from '../core/render/variant.ts';
 import type { Listing } from '../core/state/listing.ts';
 
 export interface SourceSpec {
@@ -46,5 +47,7 @@ export interface Source {
   tags(): Promise<readonly string[]>;
   /** Keeps a commit's objects from being collected while a stack runs on it; `keep` names the pin. */
   pin(keep: string, commit: string): Promise<void>;
+  /** How a commit that was made from an archive differs from what its files say; null = not at all. */
+  variant?(commit: string): Variant | null;
   close(): Promise<void>;
 }

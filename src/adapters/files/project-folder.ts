@@ -3,8 +3,8 @@
 // what Windlass wrote, and nobody changed since, is ever removed; links on the way are never followed.
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync } from 'node:fs';
-import { chmod, lstat, mkdir, open, readdir, rename, rmdir, stat, symlink, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, lstat, mkdir, open, readdir, rename, rm, rmdir, stat, symlink, unlink } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Files, FileToWrite, Written } from '../../ports/files.ts';
 import { factsOf, formatLine, hasContent, hasKind, hasMode, parseLine } from './file-facts.ts';
@@ -29,12 +29,14 @@ interface Staged {
 }
 
 export class ProjectFolders implements Files {
+  readonly #stateDir: string;
   readonly #scratchDir: string;
   readonly #scratch: ScratchFolders;
   /** Path → facts of a file whose facts differ from those remembered, but whose content does not. */
   readonly #unedited = new Map<string, string>();
 
   constructor(stateDir: string) {
+    this.#stateDir = resolve(stateDir);
     this.#scratchDir = join(stateDir, 'scratch');
     this.#scratch = new ScratchFolders(this.#scratchDir);
     // Early, beside other work; who wants a folder waits for it, and hears of its failure.
@@ -87,6 +89,16 @@ export class ProjectFolders implements Files {
       const { code } = error as NodeJS.ErrnoException;
       // Anything else is "could not look", which must never be taken for "is not there".
       if (code === 'ENOENT' || code === 'ENOTDIR') return false;
+      throw asFilesFault(path, error, undefined);
+    }
+  }
+
+  async removeFolder(path: string): Promise<void> {
+    if (!resolve(path).startsWith(`${join(this.#stateDir, 'stacks')}/`))
+      throw new Fault('FILES_FAILED', `${path} is no folder of a stack`, { data: { path } });
+    try {
+      await rm(path, { recursive: true, force: true });
+    } catch (error) {
       throw asFilesFault(path, error, undefined);
     }
   }

@@ -3,7 +3,7 @@
 import type { Situation } from '../diff/change.ts';
 import type { HookPhase } from './phase.ts';
 
-export type DeployOperation = 'install' | 'update' | 'scale' | 'rollback';
+export type DeployOperation = 'install' | 'update' | 'scale' | 'rollback' | 'restore';
 
 export interface DeployFacts {
   /** What the diff says of the stack as a whole. */
@@ -33,6 +33,10 @@ export function deployPhases(facts: DeployFacts): DuePhases {
   const operation = deployOperation(facts);
   if (operation === 'heal') return { before: [], after: [] };
   const due = (phases: readonly HookPhase[]) => phases.filter((phase) => !facts.completedPhases.includes(phase));
+  if (operation === 'restore') {
+    const { before, after } = operationPhases('restore');
+    return { before: due(before), after: due(after) };
+  }
   const deploys = operation === 'install' || operation === 'update';
   return {
     before: due([`pre_${operation}`]),

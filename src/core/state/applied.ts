@@ -29,7 +29,7 @@ export interface Attempt {
   readonly count: number;
   readonly startedAtMs: number;
   /** What the hooks take it for; absent in records of before. */
-  readonly operation?: 'install' | 'update' | 'scale' | 'rollback' | 'heal';
+  readonly operation?: 'install' | 'update' | 'scale' | 'rollback' | 'restore' | 'heal';
   readonly completedPhases: readonly string[];
   /** Set once converge succeeded: only settle and post hooks remain. */
   readonly converged: boolean;
@@ -45,4 +45,6 @@ export interface Hold {
   readonly untilMs: number;
   /** Only for one service of the stack; '' = all. */
   readonly service: string;
+  /** It ends by itself when the stack is declared otherwise than by this digest of its source. */
+  readonly whileDeclared?: string;
 }

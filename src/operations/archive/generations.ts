@@ -1,0 +1,81 @@
+// Generations: which volumes and folders a stack's data lies in since it was restored, and which of before are still kept. Live data is
+// never written into: the reference is switched by one write, and the next deploy follows it.
+import { projectContainers } from '../../core/diff/diff.ts';
+import type { Generation } from '../../core/render/variant.ts';
+import type { Store } from '../../ports/store.ts';
+import type { Workbench } from '../workbench.ts';
+
+/** How long the data of before a restore stays. Source: SPEC 11. */
+export const GRACE_MS = 7 * 24 * 60 * 60_000;
+
+export const NO_GENERATION: Generation = { volumes: {}, folders: {} };
+
+const generationKey = (stack: string): string => `generation/${stack}`;
+
+export const generationOf = (store: Store, stack: string): Generation | null =>
+  (store.value(generationKey(stack)) as Generation | undefined) ?? null;
+
+/** Null: as its files say. */
+export function putGeneration(store: Store, stack: string, generation: Generation | null): void {
+  if (generation === null) store.deleteValue(generationKey(stack));
+  else store.putValue(generationKey(stack), generation);
+}
+
+/** What the other one does not name stays where it is. */
+export const mergeGenerations = (before: Generation | null, after: Generation): Generation => ({
+  volumes: { ...before?.volumes, ...after.volumes },
+  folders: { ...before?.folders, ...after.folders },
+});
+
+/** Folders of a generation lie below the tree under a name of their own, so that a backup finds them there. */
+const GENERATION_FOLDER = /^\.generation-\d+\//;
+export const generationFolder = (number: number, path: string): string => `.generation-${number}/${path}`;
+/** The path that a mounted folder has in the stack's files, whichever generation it was captured from. */
+export const originalFolder = (path: string): string => path.replace(GENERATION_FOLDER, '');
+export const generationVolume = (project: string, key: string, number: number): string =>
+  `${project}_${key}_g${number}`;
+
+/** Data of before a restore. */
+export interface Kept {
+  readonly kind: 'volume' | 'folder';
+  /** Of the volume in the engine, or the absolute path of the folder. */
+  readonly name: string;
+  readonly stack: string;
+  readonly restore: string;
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+const keptKey = (name: string): string => `kept/${name}`;
+
+export const keptData = (store: Store): readonly Kept[] => [...store.values('kept/').values()] as Kept[];
+export const keep = (store: Store, kept: Kept): void => store.putValue(keptKey(kept.name), kept);
+export const forgetKept = (store: Store, name: string): void => store.deleteValue(keptKey(name));
+
+/** Removes what was kept long enough and that nothing uses. What cannot be removed stays listed and is tried again. */
+export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<readonly string[]> {
+  const { store, clock, payloads, files, runtime } = bench.house;
+  const due = keptData(store).filter((one) => one.untilMs <= clock.nowMs());
+  if (due.length === 0 || payloads === null) return [];
+  const { containers } = (await bench.look.fresh('known')).observed;
+  const removed: string[] = [];
+  for (const one of due) {
+    const generation = generationOf(store, one.stack) ?? NO_GENERATION;
+    const isCurrent = Object.values(generation.volumes).includes(one.name);
+    const users = containers.filter((container) =>
+      container.mounts.some((mount) => mount.name === one.name || mount.source === one.name),
+    );
+    // Ended jobs are kept for their logs alone.
+    if (isCurrent || users.some((user) => !user.oneOff || user.state === 'running')) continue;
+    for (const user of users) await runtime.remove(user.id, signal);
+    if (one.kind === 'volume') await payloads.removeVolume(one.name, signal);
+    else await files.removeFolder(one.name);
+    forgetKept(store, one.name);
+    removed.push(one.name);
+  }
+  return removed;
+}
+
+export async function containersOf(bench: Workbench, project: string) {
+  return projectContainers(await bench.look.fresh('known'), project);
+}

@@ -1,0 +1,357 @@
+// Plan of a restore: reads every blob, renders what the archive holds under the name of its target, and looks at everything that could stand
+// in its way, before anything is touched. Changes nothing; its answer is plain JSON without secrets.
+import { blobsOf, type Manifest, type ReadArchive, readManifest } from '../../core/archive/manifest.ts';
+import { Fault } from '../../core/fault.ts';
+import type { Generation } from '../../core/render/variant.ts';
+import type { Applied } from '../../core/state/applied.ts';
+import { canonicalJson, sha256 } from '../../engine/digest.ts';
+import type { ArchiveHouse } from '../../ports/archive-house.ts';
+import type { Payloads } from '../../ports/payloads.ts';
+import type { FleetAt } from '../fleet-at.ts';
+import type { House } from '../house.ts';
+import { acceptedKey } from '../lineage.ts';
+import type { Judged } from '../survey.ts';
+import { Workbench } from '../workbench.ts';
+import { ArchiveSource, type MadeCommit } from './archive-source.ts';
+import {
+  generationFolder,
+  generationOf,
+  generationVolume,
+  mergeGenerations,
+  NO_GENERATION,
+  originalFolder,
+} from './generations.ts';
+import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
+import { openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
+
+export interface RestoreRequest extends Overrides {
+  readonly stack: string;
+  /** Default: the stack itself. */
+  readonly target?: string;
+  /** Full id. */
+  readonly archive: string;
+  /** Default `archive`. */
+  readonly safety?: 'archive' | 'none';
+  /** Default `hold`. */
+  readonly then?: 'hold' | 'follow-git';
+}
+
+export interface StagedVolume {
+  readonly key: string;
+  /** In the engine. */
+  readonly name: string;
+  /** Name of the payload. */
+  readonly payload: string;
+  /** Compose's hash of its definition, for its label. */
+  readonly hash: string;
+  readonly driverOpts: Readonly<Record<string, string>>;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface StagedFolder {
+  /** Below the tree, as the files of the stack mount it. */
+  readonly path: string;
+  /** Below the tree. */
+  readonly to: string;
+  readonly payload: string;
+}
+
+/** Plain JSON without secrets. */
+export interface RestorePlan {
+  readonly archive: string;
+  readonly stack: string;
+  readonly target: string;
+  readonly commit: string;
+  readonly made: MadeCommit;
+  /** Digest of what is deployed under the target's name; null = nothing is. */
+  readonly live: string | null;
+  readonly safety: boolean;
+  readonly followGit: boolean;
+  readonly boot: Manifest['boot'];
+  readonly restoreJobs: readonly string[];
+  readonly volumes: readonly StagedVolume[];
+  readonly folders: readonly StagedFolder[];
+  /** Where the restored data will lie. */
+  readonly generation: Generation;
+  /** Data that is live now and is replaced, by its name in the engine or its absolute path. */
+  readonly replaced: readonly { readonly kind: 'volume' | 'folder'; readonly name: string }[];
+  /** Keys that are put back into the vault, under the target's name. */
+  readonly vaultKeys: readonly { readonly scope: string; readonly key: string }[];
+  /** For people; not part of what the digest names. */
+  readonly lines: readonly string[];
+}
+
+export type RestorePlanned =
+  | { readonly kind: 'plan'; readonly plan: RestorePlan }
+  /** Nothing is wrong; it can be done later. */
+  | { readonly kind: 'wait'; readonly why: string };
+
+/** Names everything that the restore will do; what is told of sizes and ages is left out. */
+export const restoreDigest = ({ lines: _lines, ...content }: RestorePlan): string => sha256(canonicalJson(content));
+
+interface Tools {
+  readonly archives: ArchiveHouse;
+  readonly payloads: Payloads;
+}
+
+export function toolsOf({ archives, payloads }: House): Tools {
+  if (!archives) throw new Fault('USAGE', 'there is no archive store here');
+  if (!payloads) throw new Fault('USAGE', 'volumes cannot be reached from here');
+  return { archives, payloads };
+}
+
+/** Throws ARCHIVE_* for an archive that is not whole or not trusted, and the Fault of whatever stands in the way. Touches nothing. */
+export async function planRestore(
+  bench: Workbench,
+  request: RestoreRequest,
+  signal: AbortSignal,
+): Promise<RestorePlanned> {
+  const { house } = bench;
+  const { archives, payloads } = toolsOf(house);
+  const { store } = house;
+  const target = request.target ?? request.stack;
+  const { id, manifest, derived } = await readArchive(archives, request.archive);
+  if (manifest.stack !== request.stack)
+    throw new Fault(
+      'USAGE',
+      `the archive ${id.slice(0, 12)} is one of the stack ${manifest.stack}, not of ${request.stack}`,
+    );
+  if (manifest.runtime !== 'compose')
+    throw new Fault('USAGE', `the archive is of a stack on ${manifest.runtime}, which is not restored by this version`);
+  const verified = await archives.store.verify(id, signal);
+  if (verified.wrong.length > 0)
+    throw new Fault(
+      'ARCHIVE_DAMAGED',
+      `${verified.wrong.length} blobs of the archive ${id.slice(0, 12)} are missing or damaged`,
+      {
+        data: { archive: id, digests: verified.wrong.map((one) => one.digest) },
+      },
+    );
+  // Opened once, so that it is known to open; nothing of it is kept.
+  const values = await openVaultValues(house, manifest, signal);
+
+  const live = await liveFleet(bench);
+  const {
+    made,
+    integrate,
+    lines: said,
+  } = await madeStack({
+    bench,
+    archive: id,
+    manifest,
+    derived,
+    target,
+    overrides: request,
+    live,
+    archives: archives.store,
+    signal,
+  });
+  const lines = [...said];
+  const waiting = Object.values(integrate).find((provider) => store.applied(provider) === null);
+  if (waiting !== undefined) return { kind: 'wait', why: `its provider ${waiting} is not deployed yet` };
+
+  const applied = store.applied(target);
+  const staged = await stagedOf(payloads, manifest, target, signal);
+  const generation: Generation = {
+    volumes: Object.fromEntries(staged.volumes.map(({ key, name }) => [key, name])),
+    folders: Object.fromEntries(staged.folders.map(({ path, to }) => [path, to])),
+  };
+  const offering = new ArchiveSource(house.source, store, archives.store);
+  const commit = offering.offer(made, mergeGenerations(generationOf(store, target), generation));
+  const planning = {
+    ...house,
+    source: offering,
+    vault: house.vault && vaultWith(house.vault, vaultWrites(values, manifest.stack, target), house.clock),
+  };
+  const judged = await judge(new Workbench(planning), target, commit);
+  const layout = manifest.layout;
+  if (layout.kind === 'compose' && judged.stack.layout.kind === 'compose') {
+    const read = judged.stack.layout.files;
+    if (JSON.stringify(read) !== JSON.stringify(layout.files))
+      throw new Fault(
+        'ARCHIVE_INVALID',
+        `its Compose files would be read as ${read.join(', ')}, not as ${layout.files.join(', ')}`,
+      );
+  }
+  const { desired } = judged.resolved;
+  const volumes: StagedVolume[] = [];
+  for (const one of staged.volumes) {
+    const wanted = desired.volumes.find(({ key }) => key === one.key);
+    if (wanted && !wanted.external) volumes.push({ ...one, hash: wanted.hash });
+    else lines.push(`volume ${one.key} is in the archive, but the stack does not mount it: left out`);
+  }
+  await checkSpace(archives, manifest, signal);
+  const plan: RestorePlan = {
+    archive: id,
+    stack: manifest.stack,
+    target,
+    commit,
+    made,
+    live: applied?.desired.digest ?? null,
+    safety: applied !== null && request.safety !== 'none',
+    followGit: request.then === 'follow-git',
+    boot: { ...manifest.boot },
+    restoreJobs: [...manifest.restoreJobs],
+    volumes,
+    folders: staged.folders,
+    generation: {
+      volumes: Object.fromEntries(volumes.map(({ key, name }) => [key, name])),
+      folders: generation.folders,
+    },
+    replaced: replacedBy(house, applied, generation),
+    vaultKeys: manifest.vault.keys.map(({ scope, key }) => ({
+      scope: scopeFor(scope, manifest.stack, target),
+      key,
+    })),
+    lines: [],
+  };
+  return { kind: 'plan', plan: { ...plan, lines: [...(await words(bench, plan, manifest, live, signal)), ...lines] } };
+}
+
+/** Throws ARCHIVE_UNTRUSTED for a signature that does not count here. */
+export async function readArchive(archives: ArchiveHouse, id: string): Promise<ReadArchive> {
+  const { bytes, signature } = await archives.store.manifest(id);
+  archives.check(bytes, signature);
+  const read = readManifest(bytes);
+  if (read.kind !== 'archive')
+    throw new Fault('USAGE', `${id.slice(0, 12)} is the archive of a group; its stacks are recovered, not restored`);
+  return read;
+}
+
+/** What is declared here now: the accepted commit, or the last one that was fetched; null when there is none, as on a bare machine. */
+export async function liveFleet(bench: Workbench): Promise<FleetAt | null> {
+  const { source, store } = bench.house;
+  const accepted = store.value(acceptedKey(source.spec.name));
+  const commit = typeof accepted === 'string' ? accepted : await source.tip();
+  return commit === null ? null : bench.reader.read(commit);
+}
+
+/** The stack at a made commit, or the Fault that says why it cannot be deployed. */
+export async function judge(bench: Workbench, stack: string, commit: string): Promise<Judged> {
+  const at = await bench.reader.read(commit);
+  const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
+  if (one?.kind === 'judged') return one;
+  if (one?.kind === 'refused') throw one.fault;
+  const [wrong] = one?.diagnostics ?? at.fleet.diagnostics;
+  throw new Fault('ARCHIVE_INVALID', `the stack cannot be restored so: ${wrong?.summary ?? 'it cannot be read'}`, {
+    data: { stack, code: wrong?.code ?? '', detail: wrong?.detail ?? '' },
+  });
+}
+
+/** Names that nothing bears yet. */
+async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, signal: AbortSignal) {
+  const data = manifest.volumes.filter((one) => one.payload !== null && !one.external);
+  for (const one of data)
+    if (one.driver !== 'local' || one.driverOpts['device'] !== undefined)
+      throw new Fault(
+        'PAYLOAD_NO_WAY',
+        `volume ${one.key} lies outside of the engine (driver ${one.driver}${one.driverOpts['device'] ? `, device ${one.driverOpts['device']}` : ''}): a second one would be the same data, so it is not restored beside it`,
+        { data: { volume: one.name } },
+      );
+  let number = 1;
+  for (; ; number++) {
+    const found = await Promise.all(
+      data.map((one) => payloads.inspectVolume(generationVolume(target, one.key, number), signal)),
+    );
+    if (found.every((one) => one === null)) break;
+  }
+  return {
+    volumes: data.map((one) => ({
+      key: one.key,
+      name: generationVolume(target, one.key, number),
+      payload: one.payload!,
+      driverOpts: { ...one.driverOpts },
+      labels: Object.fromEntries(
+        Object.entries(one.labels).filter(([name]) => !/^(com\.docker\.compose|dev\.windlass)\./.test(name)),
+      ),
+    })),
+    folders: manifest.payloads
+      .filter((one) => one.kind === 'bind')
+      .map((one) => {
+        const path = originalFolder(one.name);
+        return { path, to: generationFolder(number, path), payload: one.name };
+      }),
+  };
+}
+
+function replacedBy(house: House, applied: Applied | null, generation: Generation): RestorePlan['replaced'] {
+  if (!applied) return [];
+  const tree = `${house.settings.stateDir}/stacks/${applied.stack}/tree`;
+  const before = generationOf(house.store, applied.stack) ?? NO_GENERATION;
+  return [
+    ...applied.desired.volumes
+      .filter((one) => !one.external && Object.hasOwn(generation.volumes, one.key))
+      .map(({ name }) => ({ kind: 'volume' as const, name })),
+    ...Object.keys(generation.folders).map((path) => ({
+      kind: 'folder' as const,
+      name: `${tree}/${before.folders[path] ?? path}`,
+    })),
+  ];
+}
+
+/** What the disk of the archive store has is all that is known of space; the engine's own may be another one. */
+async function checkSpace({ store }: ArchiveHouse, manifest: Manifest, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const free = await store.freeBytes();
+  const needed = manifest.payloads.reduce((sum, one) => sum + one.plainBytes, 0);
+  if (free !== null && free < needed)
+    throw new Fault('ARCHIVE_NO_SPACE', `the data needs ${mebibytes(needed)}, and ${mebibytes(free)} are free`, {
+      data: { neededBytes: needed, freeBytes: free },
+    });
+}
+
+const mebibytes = (bytes: number): string => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+const instant = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
+
+async function words(
+  bench: Workbench,
+  plan: RestorePlan,
+  manifest: Manifest,
+  live: FleetAt | null,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { store, clock, payloads } = bench.house;
+  const { target } = plan;
+  const bytes = blobsOf({ kind: 'archive', id: plan.archive, manifest, derived: [] }).reduce(
+    (sum, one) => sum + one.sizeBytes,
+    0,
+  );
+  const lines = [
+    `restore ${plan.stack}${target === plan.stack ? '' : ` as ${target}`} from ${plan.archive.slice(0, 12)}, made ${instant(manifest.madeAtMs)}, ${mebibytes(bytes)}, all of it read and found right`,
+    plan.boot.kind === 'double'
+      ? `boots twice: ${plan.boot.why}${plan.restoreJobs.length > 0 ? ` (${plan.restoreJobs.join(', ')})` : ''}; the first time apart from everything, publishing nothing`
+      : `boots once: ${plan.boot.why}`,
+  ];
+  const current = store.applied(target);
+  if (current) {
+    const last = store.value(`last-backup/${target}`) as { readonly atMs?: number } | undefined;
+    lines.push(
+      plan.safety ? 'the live data is archived first' : 'the live data is NOT archived first: `safety: none`',
+      last?.atMs
+        ? `the newest archive of the live data is of ${instant(last.atMs)}`
+        : 'there is no archive of the live data yet',
+    );
+    for (const { kind, name } of plan.replaced) {
+      const size = kind === 'volume' ? await payloads?.volumeSizeBytes(name, signal).catch(() => null) : null;
+      lines.push(
+        `${kind} ${name}${typeof size === 'number' ? ` (about ${mebibytes(size)})` : ''} is replaced; what was written to it since ${instant(manifest.madeAtMs)} is discarded, and it stays as it is until ${instant(clock.nowMs() + 7 * 24 * 60 * 60_000)}`,
+      );
+    }
+    for (const one of current.desired.volumes)
+      if (!one.external && !Object.hasOwn(plan.generation.volumes, one.key))
+        lines.push(`volume ${one.name} is not in the archive and stays as it is`);
+  } else lines.push(`nothing is deployed as ${target}: it is made anew`);
+  for (const said of manifest.notCaptured) lines.push(`not in the archive: ${said}`);
+  for (const { scope, key } of plan.vaultKeys) lines.push(`secret ${key} of ${scope} is put back into the vault`);
+  const declared = live?.fleet.stacks.get(target);
+  lines.push(
+    plan.followGit
+      ? declared
+        ? 'afterwards it follows git: what git declares is deployed on the restored data'
+        : `git does not declare ${target}: it stays as it is restored`
+      : declared
+        ? `afterwards it is held as it is restored, until ${declared.place.file} changes or somebody resumes it`
+        : `git does not declare ${target}: add it to the fleet to keep it up to date`,
+  );
+  return lines;
+}

@@ -1,0 +1,393 @@
+// Restores on the simulated world: what is planned, what is replaced, what comes back after a failure, and a crash at every call.
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { Fault } from '../../src/core/fault.ts';
+import { generationOf, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
+import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/operations/archive/plan-restore.ts';
+import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
+import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
+import { holdOf } from '../../src/operations/survey.ts';
+import { never, Process, RestoreWorld } from './restore-world.ts';
+
+const COMPOSE = `services:
+  web:
+    image: windlass-test/busybox:1
+    environment: { PASSWORD: $PASSWORD }
+    volumes: [data:/data, ./conf:/conf, cache:/cache]
+volumes:
+  data: {}
+  cache: {}
+`;
+const STACK = `apiVersion: windlass/v1
+kind: Stack
+vars: { PASSWORD: "@secret!" }
+hooks:
+${['install', 'update', 'restore'].map((one) => `  pre_${one}: [{ job: say }]\n  post_${one}: [{ job: say }]\n`).join('')}  post_deployed: [{ job: say }]
+`;
+const QUIET_STACK = STACK.replace(/^ {2}(?:pre|post)_(?:install|update).*\n/gm, '');
+const JOB = 'apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: echo hi\n';
+const FILES = {
+  'stacks/shop/compose.yaml': COMPOSE,
+  'stacks/shop/stack.yaml': STACK,
+  'stacks/shop/say.job.yaml': JOB,
+};
+
+const worlds: RestoreWorld[] = [];
+afterEach(() => {
+  for (const world of worlds.splice(0)) world.dispose();
+});
+
+/** Deployed at old data and secret, archived, and then everything newer. */
+async function shop(
+  change: Parameters<RestoreWorld['archive']>[1]['change'] = {},
+  stack = STACK,
+): Promise<{ world: RestoreWorld; archive: string }> {
+  const world = new RestoreWorld();
+  worlds.push(world);
+  world.secrets.set('stack/shop PASSWORD', 'old secret');
+  world.sim.source.push({ ...FILES, 'stacks/shop/stack.yaml': stack });
+  const first = await world.sim.apply();
+  expect([...first!.failures.values()].map(String)).toEqual([]);
+  const archive = await world.archive('shop', {
+    volumes: { data: 'old data' },
+    folders: { 'stacks/shop/conf': 'old conf' },
+    secrets: { PASSWORD: 'old secret' },
+    ...(change ? { change } : {}),
+  });
+  world.secrets.set('stack/shop PASSWORD', 'new secret');
+  world.sim.source.push({ 'stacks/shop/compose.yaml': COMPOSE.replace('busybox:1', 'web:1') });
+  const second = await world.sim.apply();
+  expect([...second!.failures.values()].map(String)).toEqual([]);
+  world.data.set('shop_data', 'new data');
+  world.data.set('shop_cache', 'cache');
+  return { world, archive };
+}
+
+const planned = async (world: RestoreWorld, request: Partial<RestoreRequest> & { archive: string }) => {
+  const answer = await world.sim.run(planRestore(world.bench, { stack: 'shop', ...request }, never));
+  if (answer.kind === 'wait') throw new Error(answer.why);
+  return answer.plan;
+};
+const run = (world: RestoreWorld, plan: RestorePlan, id = 'r1') =>
+  world.sim.run(restore(world.bench, plan, { signal: never, backup: world.backup, id }));
+const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
+  const error = await work.then(
+    () => new Error('it did not fail'),
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof Fault)) throw error;
+  return error;
+};
+const environment = (world: RestoreWorld, container: string): string => world.sim.world.container(container).spec.image;
+const hooks = (world: RestoreWorld, stack = 'shop') =>
+  world.sim.house.store.runs({ stack, limit: 1 })[0]?.hooks?.map((one) => one.phase);
+const volumes = (world: RestoreWorld) => [...world.sim.world.engine.volumes.keys()].sort();
+
+function expectNew(world: RestoreWorld): void {
+  expect(world.sees('shop-web-1', '/data')).toBe('old data');
+  expect(world.sees('shop-web-1', '/conf')).toBe('old conf');
+  expect(world.sees('shop-web-1', '/cache')).toBe('cache');
+  expect(environment(world, 'shop-web-1')).toBe('windlass-test/busybox:1');
+  expect(world.secrets.get('stack/shop PASSWORD')).toBe('old secret');
+  expect(world.data.get('shop_data')).toBe('new data');
+}
+function expectOld(world: RestoreWorld): void {
+  expect(world.sees('shop-web-1', '/data')).toBe('new data');
+  expect(world.sees('shop-web-1', '/conf')).toBe('');
+  expect(environment(world, 'shop-web-1')).toBe('windlass-test/web:1');
+  expect(world.secrets.get('stack/shop PASSWORD')).toBe('new secret');
+  expect(volumes(world)).toEqual(['shop_cache', 'shop_data']);
+  expect(generationOf(world.sim.house.store, 'shop')).toBeNull();
+}
+
+describe('a restore in place', () => {
+  it('changes nothing while it is planned, and says what it will do', async () => {
+    const { world, archive } = await shop();
+    world.sim.world.clearCalls();
+    const process = new Process();
+    world.restart(process);
+    const plan = await planned(world, { archive });
+    expect(world.sim.world.mutatingCalls()).toEqual([]);
+    expect(process.story.filter((one) => !/putResolved|putValue/.test(one))).toEqual([]);
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data']);
+    const words = plan.lines.join('\n');
+    expect(words).toMatch(/boots once: its data is files/);
+    expect(words).toMatch(
+      /volume shop_data \(about 3\.0 MiB\) is replaced; what was written to it since .* is discarded/,
+    );
+    expect(words).toMatch(/volume shop_cache is not in the archive and stays as it is/);
+    expect(words).toMatch(/secret PASSWORD of stack\/shop is put back/);
+    expect(JSON.stringify(plan)).not.toMatch(/old secret|new secret/);
+    expect(plan.commit).toBe((await planned(world, { archive })).commit);
+  });
+
+  it('puts data, files and secrets back, keeps the data of before, and holds the stack', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive });
+    await run(world, plan);
+    expectNew(world);
+    expect(hooks(world)).toEqual(['pre_restore', 'post_restore', 'post_deployed']);
+    expect(world.sim.house.store.runs({ stack: 'shop', limit: 1 })[0]?.operation).toBe('restore');
+    expect(world.safety).toEqual(['shop']);
+    expect(keptData(world.sim.house.store).map((one) => one.name)).toEqual(
+      ['shop_data', join(world.sim.dir, 'stacks/shop/tree/stacks/shop/conf')].sort(),
+    );
+    expect(restoreRecord(world.sim.house, 'r1')).toMatchObject({ phase: 'done', vaultBefore: null });
+    // Held at what was restored, until the stack is declared otherwise.
+    const holds = world.sim.house.store.holds('shop');
+    const declared = async () =>
+      (await world.bench.reader.read(await world.sim.source.fetch())).fleet.stacks.get('shop')!;
+    expect(holdOf(await declared(), holds, world.sim.clock.nowMs())?.kind).toBe('held');
+    world.sim.source.push({ 'stacks/shop/compose.yaml': COMPOSE.replace('busybox:1', 'web:2') });
+    expect(holdOf(await declared(), holds, world.sim.clock.nowMs())).toBeNull();
+    // And then what git says runs on the restored data.
+    const after = await world.sim.apply();
+    expect([...after!.failures.values()].map(String)).toEqual([]);
+    expect(world.sees('shop-web-1', '/data')).toBe('old data');
+    expect(environment(world, 'shop-web-1')).toBe('windlass-test/web:2');
+    expect(await world.sim.apply()).toBeNull();
+  });
+
+  it('can be read again by whatever works on the deployed stack, also by another process', async () => {
+    const { world, archive } = await shop();
+    await run(world, await planned(world, { archive }));
+    world.restart();
+    const applied = world.sim.house.store.applied('shop')!;
+    const subject = await world.sim.run(deployedSubject(world.bench, applied, never));
+    expect(subject.resolved.desired.digest).toBe(applied.desired.digest);
+    expect(subject.resolved.desired.volumes.map((one) => one.name)).toEqual(['shop_cache', 'shop_data_g1']);
+  });
+
+  it('follows git when the request says so, and can be done again', async () => {
+    const { world, archive } = await shop();
+    // biome-ignore lint/suspicious/noThenProperty: the word of the file format
+    await run(world, await planned(world, { archive, then: 'follow-git', safety: 'none' }));
+    expectNew(world);
+    expect(world.safety).toEqual([]);
+    expect(world.sim.house.store.holds('shop')).toEqual([]);
+    world.data.set('shop_data_g1', 'written since');
+    await run(world, await planned(world, { archive }), 'r2');
+    expect(world.sees('shop-web-1', '/data')).toBe('old data');
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data', 'shop_data_g1', 'shop_data_g2']);
+    // The grace period ends; what is in use stays.
+    await world.sim.clock.advance(8 * 24 * 60 * 60_000);
+    await world.sim.run(sweepKept(world.bench, never));
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data_g2']);
+    expect(keptData(world.sim.house.store)).toEqual([]);
+  });
+
+  it('brings the data, files and secrets of before back when the new one does not come up', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive });
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    expect((await faultOf(run(world, plan))).message).toBe('no');
+    expectOld(world);
+    expect(restoreRecord(world.sim.house, 'r1')).toMatchObject({ phase: 'failed', fault: { code: 'COMPOSE_FAILED' } });
+    expect(restoreRecord(world.sim.house, 'r1')?.items).toMatchObject({
+      shop: 'runs on its data of before',
+      'volume shop_data_g1': 'removed again',
+    });
+    expect(world.sim.house.store.holds('shop')).toEqual([]);
+    expect(await world.sim.apply()).toBeNull();
+  });
+
+  it('brings everything back when a payload cannot be written, and when it is called off', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive });
+    const abort = new AbortController();
+    const backup = async () => {
+      abort.abort();
+      return 'a'.repeat(64);
+    };
+    const work = restore(world.bench, plan, { signal: abort.signal, backup, id: 'r1' });
+    expect((await faultOf(world.sim.run(work))).code).toBe('CANCELLED');
+    expectOld(world);
+  });
+
+  it('is refused when the stack was changed since it was planned', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive });
+    world.sim.source.push({ 'stacks/shop/compose.yaml': COMPOSE.replace('busybox:1', 'web:2') });
+    await world.sim.apply();
+    expect((await faultOf(run(world, plan))).code).toBe('PLAN_STALE');
+  });
+});
+
+describe('a restore to another name', () => {
+  it('bootstraps beside the running original, with ports of its own, and goes away whole when it fails', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive, target: 'shop2', ports: { web: ['8081:80'] } });
+    expect(plan.lines.join('\n')).toMatch(/nothing is deployed as shop2.*\n.*|git does not declare shop2/);
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    await faultOf(run(world, plan));
+    expect(world.sim.world.containersOf('shop2')).toEqual([]);
+    expect(world.secrets.has('stack/shop2 PASSWORD')).toBe(false);
+    expect(world.sim.house.store.applied('shop2')).toBeNull();
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data']);
+    await run(world, await planned(world, { archive, target: 'shop2', ports: { web: ['8081:80'] } }), 'r2');
+    expect(world.sees('shop2-web-1', '/data')).toBe('old data');
+    expect(world.sees('shop2-web-1', '/conf')).toBe('old conf');
+    expect(world.sim.world.container('shop2-web-1').spec.ports.map((one) => one.published)).toEqual([8081]);
+    expect(world.secrets.get('stack/shop2 PASSWORD')).toBe('old secret');
+    expect(world.secrets.get('stack/shop PASSWORD')).toBe('new secret');
+    expect(world.sees('shop-web-1', '/data')).toBe('new data');
+    expect(hooks(world, 'shop2')).toEqual(['pre_restore', 'post_restore', 'post_deployed']);
+    // It is in no fleet, and must not be taken for one that left it.
+    expect(world.sim.house.store.applied('shop2')?.prune).toBe(false);
+  });
+
+  it('needs its providers, or to be told otherwise', async () => {
+    const { world, archive } = await shop({ integrate: { db: { provider: 'pg', app: 'postgres' } } });
+    const fault = await faultOf(planned(world, { archive }));
+    expect(fault.message).toMatch(/`db` needs the stack pg \(an instance of postgres\), which is not here/);
+    expect((await planned(world, { archive, skipIntegration: ['db'] })).target).toBe('shop');
+  });
+
+  it('refuses a port that another stack has, before anything is touched', async () => {
+    const { world, archive } = await shop();
+    world.sim.world.addForeign('other', { publishedPort: 8081 });
+    const fault = await faultOf(planned(world, { archive, target: 'shop2', ports: { web: ['8081:80'] } }));
+    expect(fault.code).toBe('PORT_TAKEN');
+  });
+});
+
+describe('an archive that is not fit', () => {
+  it('is refused: damaged, of another stack, unsigned', async () => {
+    const { world, archive } = await shop();
+    expect((await faultOf(planned(world, { archive, stack: 'blog' }))).code).toBe('USAGE');
+    expect((await faultOf(planned(world, { archive: 'f'.repeat(64) }))).code).toBe('ARCHIVE_MISSING');
+    const { writeFileSync, readdirSync } = await import('node:fs');
+    const blobs = join(world.sim.dir, 'archives/blobs/sha256');
+    const [folder = ''] = readdirSync(blobs);
+    const [name = ''] = readdirSync(join(blobs, folder));
+    writeFileSync(join(blobs, folder, name), 'x');
+    expect((await faultOf(planned(world, { archive }))).code).toBe('ARCHIVE_DAMAGED');
+  });
+
+  it('of an older version is completed from what is declared, and the plan says so', async () => {
+    const { world } = await shop();
+    const archive = await world.archive('shop', {
+      volumes: { data: 'older data' },
+      without: ['spec', 'vars', 'files', 'layout', 'boot', 'replicas'],
+    });
+    const plan = await planned(world, { archive });
+    expect(plan.lines.join('\n')).toMatch(/does not say `files`: taken from the stack shop as it is declared now/);
+    expect(plan.boot.kind).toBe('double');
+    await run(world, plan);
+    expect(world.sees('shop-web-1', '/data')).toBe('older data');
+  });
+});
+
+const DOUBLE = { boot: { kind: 'double' as const, why: 'its jobs rebuild data' }, restoreJobs: ['say'] };
+
+describe('a restore with two boots', () => {
+  it('boots apart from everything first, runs its jobs there, and leaves nothing of it', async () => {
+    const { world, archive } = await shop(DOUBLE);
+    const plan = await planned(world, { archive });
+    world.sim.world.clearCalls();
+    await run(world, plan);
+    expectNew(world);
+    const ups = world.sim.world.calls.filter((one) => one.method === 'up').map((one) => one.target.split(':')[0]);
+    expect(ups[0]).toContain('shop-boot1');
+    expect(world.sim.world.containersOf('shop-boot1')).toEqual([]);
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data', 'shop_data_g1']);
+    expect(world.sim.house.store.applied('shop-boot1')).toBeNull();
+    expect(hooks(world)).toEqual(['pre_restore', 'post_restore', 'post_deployed']);
+  });
+
+  it('leaves the live stack alone when the first boot fails', async () => {
+    const { world, archive } = await shop(DOUBLE);
+    const plan = await planned(world, { archive });
+    const before = world.sim.world.container('shop-web-1').id;
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    await faultOf(run(world, plan));
+    expectOld(world);
+    expect(world.sim.world.container('shop-web-1').id).not.toBe('');
+    expect(world.sim.world.containersOf('shop-boot1')).toEqual([]);
+    expect(before).toBeTruthy();
+  });
+});
+
+describe('a crash', async () => {
+  for (const [name, change] of [
+    ['one boot', {}],
+    ['two boots', DOUBLE],
+  ] as const) {
+    it(`at every write, payload and engine call of a restore with ${name} ends in the new data whole or the old`, async () => {
+      const counting = await shop(change, QUIET_STACK);
+      const process = new Process();
+      const plan = await planned(counting.world, { archive: counting.archive });
+      counting.world.restart(process);
+      await run(counting.world, plan);
+      const points = process.calls;
+      if (globalThis.process.env['POINTS']) console.log(name, points);
+      expect(points).toBeGreaterThanOrEqual(40);
+      for (let at = 1; at <= points; at++) {
+        const { world, archive } = await shop(change, QUIET_STACK);
+        const again = await planned(world, { archive });
+        const dying = new Process(at, at % 2 === 0 ? 'before' : 'after');
+        world.restart(dying);
+        await run(world, again).then(
+          () => {},
+          () => {},
+        );
+        world.restart();
+        for (const { id } of unfinishedRestores(world.sim.house))
+          await world.sim
+            .run(resumeRestore(world.bench, id, { signal: never, backup: world.backup }))
+            .catch((error) => {
+              throw new Error(`at ${at} (${dying.story.at(-1)}): ${error}`, { cause: error });
+            });
+        const record = restoreRecord(world.sim.house, 'r1');
+        try {
+          if (record) {
+            expect(record.phase).toBe('done');
+            expectNew(world);
+          } else expectOld(world);
+          expect(world.sim.world.containersOf('shop-boot1')).toEqual([]);
+          expect(world.sim.house.store.attempt('shop')).toBeNull();
+        } catch (error) {
+          throw new Error(`at ${at} of ${points} (${dying.story.at(-1)})`, { cause: error });
+        }
+        worlds.splice(worlds.indexOf(world), 1);
+        world.dispose();
+      }
+    }, 600_000);
+  }
+
+  it('while it goes back ends in the old data whole', async () => {
+    const failing = async (dying: Process) => {
+      const { world, archive } = await shop({}, QUIET_STACK);
+      const plan = await planned(world, { archive });
+      world.restart(dying);
+      world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+      await run(world, plan).catch(() => {});
+      return world;
+    };
+    const counting = new Process();
+    await failing(counting);
+    const from = counting.story.indexOf('runtime.up') + 1;
+    expect(from).toBeGreaterThan(20);
+    for (let at = from; at <= counting.calls; at++) {
+      const dying = new Process(at, at % 2 === 0 ? 'before' : 'after');
+      const world = await failing(dying);
+      world.restart();
+      let isOld = true;
+      for (const { id, phase } of unfinishedRestores(world.sim.house)) {
+        await world.sim.run(resumeRestore(world.bench, id, { signal: never, backup: world.backup })).catch(() => {});
+        // It died before it knew that it had failed: then it goes on.
+        isOld = phase === 'back';
+      }
+      const record = restoreRecord(world.sim.house, 'r1');
+      try {
+        expect(record?.endedAtMs).toBeGreaterThan(0);
+        if (isOld) expectOld(world);
+        else expectNew(world);
+      } catch (error) {
+        throw new Error(`at ${at} (${dying.story.at(-1)})`, { cause: error });
+      }
+      worlds.splice(worlds.indexOf(world), 1);
+      world.dispose();
+    }
+  }, 600_000);
+});
