@@ -56,3 +56,16 @@ it('the controller takes the printed block, and finds a request ready by a commi
     evaluation: { state: 'ready', requester: { principal: 'anna' }, subject: asked.json['sha256'] },
   });
 }, 60_000);
+
+it('the program itself works in the clone around it, with the environment of its user', async () => {
+  await people.say('anna', 'request', 'purge', 'shop', '--volumes', 'all', '--reason', 'again', '--id', 'two');
+  people.be('bert');
+  // What points git to another repository is not handed on.
+  const env = { ...people.env, GIT_DIR: '/nowhere', GIT_AUTHOR_DATE: '2001-01-01T00:00:00Z' };
+  const { stdout } = await exec(process.execPath, [MAIN, 'approve', 'two', '--yes', '-o', 'json'], {
+    env,
+    cwd: people.fleet,
+  });
+  expect(JSON.parse(stdout)).toMatchObject({ id: 'two', principal: 'bert', counts: true, missing: 1 });
+  expect(people.tryGit('verify-commit', 'HEAD')).toBe(0);
+}, 60_000);

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { AUTHORITY } from '../../src/core/state/trust/authority.ts';
 import { windlass } from './fake-terminal.ts';
 
 const text = readFileSync(join(resolve(import.meta.dirname, '../..'), 'README-approvals.md'), 'utf8');
@@ -16,4 +17,8 @@ it.each(lines)('%s is understood', async (line) => {
   const argv = (line.match(/"[^"]*"|\S+/g) ?? []).slice(1).map((word) => word.replaceAll('"', ''));
   const { code, err } = await windlass(null, [...argv, '--help']);
   expect([code, err]).toEqual([0, '']);
+});
+
+it('every reason that a statement or request can have is explained', async () => {
+  for (const code of Object.keys(AUTHORITY)) expect((await windlass(null, ['explain', code])).code, code).toBe(0);
 });

@@ -1,6 +1,8 @@
 // Requests that people make in their own clone: what is written, what is shown before, and what a controller would say of the signature.
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openClone } from '../../src/adapters/git/clone.ts';
+import { run } from '../../src/adapters/process/run.ts';
 import { readRequest } from '../../src/core/state/trust/request-file.ts';
 import { parseStatement } from '../../src/core/state/trust/statement.ts';
 import { People } from './trust-people.ts';
@@ -304,6 +306,25 @@ describe('windlass request', () => {
     expect(err).toMatch(words);
     expect(code).toBe(3);
     expect(people.git('rev-parse', 'HEAD')).toBe(before);
+    expect(people.git('status', '--porcelain')).toBe('');
+  });
+
+  it('makes nothing while another git process holds the index', async () => {
+    const before = people.git('rev-parse', 'HEAD');
+    writeFileSync(people.at('.git/index.lock'), '');
+    const { code, err } = await people.say('anna', ...purge());
+    expect([code, /index\.lock is there/.test(err)]).toEqual([3, true]);
+    expect(people.git('rev-parse', 'HEAD')).toBe(before);
+  });
+
+  it('works in a linked work tree, and from a folder below its top', async () => {
+    people.git('worktree', 'add', '-q', '-b', 'other', people.file('linked'));
+    people.be('anna');
+    const linked = () => openClone({ folder: people.file('linked/stacks/shop'), run, env: people.env });
+    const { code, json } = await people.windlass([...purge(), '--yes', '-o', 'json'], { clone: linked });
+    expect([code, json['counts']]).toEqual([0, true]);
+    expect(people.git('rev-parse', 'other')).toBe(json['commit']);
+    expect(people.sh('git', '-C', people.file('linked'), 'status', '--porcelain')).toBe('');
     expect(people.git('status', '--porcelain')).toBe('');
   });
 

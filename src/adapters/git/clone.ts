@@ -175,6 +175,9 @@ class GitClone implements Clone {
     const ref = branch === undefined ? head.branch : `refs/heads/${branch}`;
     if (head.commit === null || ref === null)
       throw new Fault('CLONE_REFUSED', 'there is no branch with a commit to go on from');
+    // Found now, before anything is made; afterwards the index could not follow the commit.
+    if (files.length > 0 && (await lstat(join(this.#gitDir, 'index.lock')).catch(() => null)) !== null)
+      throw new Fault('CLONE_REFUSED', 'another git process works in this clone: .git/index.lock is there');
     const written = await this.#blobs(files);
     const tree = await this.#tree(head.commit, written);
     const made = await this.#git.sign(

@@ -53,6 +53,7 @@ export const command: Command = {
 
 async function everything(): Promise<readonly Explained[]> {
   const { REASONS: TRUST } = await import('../../core/state/trust/reason.ts');
+  const { AUTHORITY } = await import('../../core/state/trust/authority.ts');
   const rows = (kind: Explained['kind'], table: Readonly<Record<string, string>>): Explained[] =>
     Object.entries(table).map(([code, says]) => ({ kind, code, says, more: [] }));
   return [
@@ -71,6 +72,8 @@ async function everything(): Promise<readonly Explained[]> {
       };
     }),
     ...rows('cause', CAUSES),
-    ...Object.entries(TRUST).map(([code, { help }]): Explained => ({ kind: 'trust', code, says: help, more: [] })),
+    ...Object.entries({ ...TRUST, ...AUTHORITY }).map(
+      ([code, { help }]): Explained => ({ kind: 'trust', code, says: help, more: [] }),
+    ),
   ];
 }
