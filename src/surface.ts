@@ -20,7 +20,7 @@ import { backupGroup, type GroupBackedUp } from './operations/archive/backup-gro
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
-import { type Gone, goneOf } from './operations/gone.ts';
+import { everDeployed, type Gone, goneOf } from './operations/gone.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
@@ -172,7 +172,7 @@ export class Surface {
     );
     const gone = goneOf(
       at.fleet,
-      stacks.length > 0 ? [] : this.house.store.allApplied(),
+      stacks.length > 0 ? [] : everDeployed(this.house.store),
       this.house.settings.pruneLimit,
     );
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
@@ -548,7 +548,7 @@ export class Surface {
     const at = await this.fleet();
     const unreadable = at.fleet.diagnostics.find((one) => one.severity === 'error');
     return {
-      gone: goneOf(at.fleet, this.house.store.allApplied(), this.house.settings.pruneLimit),
+      gone: goneOf(at.fleet, everDeployed(this.house.store), this.house.settings.pruneLimit),
       orphans: orphans(this.house),
       never: unreadable
         ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`)

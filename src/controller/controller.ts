@@ -11,7 +11,7 @@ import type { Observer } from '../engine/observer.ts';
 import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { goneOf } from '../operations/gone.ts';
+import { everDeployed, goneOf } from '../operations/gone.ts';
 import type { House } from '../operations/house.ts';
 import { type HeldLeases, holdLeases } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
@@ -328,7 +328,11 @@ export class Controller {
     if (one.kind === 'invalid') return this.#settle(name, null, { kind: 'invalid', diagnostics: one.diagnostics });
     const clash = this.#refusedAtSweep.get(name);
     if (one.kind === 'refused') {
-      if (one.stack === null) return { kind: 'done' };
+      if (one.stack === null) {
+        // It left the fleet while it was worked on.
+        void this.sweep(trigger);
+        return { kind: 'done' };
+      }
       return this.#settle(name, one.judged, { kind: 'failed', fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
@@ -529,7 +533,7 @@ export class Controller {
 
   async #prune(at: FleetAt, trigger: string): Promise<void> {
     const { store, settings } = this.#house;
-    const gone = goneOf(at.fleet, store.allApplied(), settings.pruneLimit);
+    const gone = goneOf(at.fleet, everDeployed(store), settings.pruneLimit);
     if (gone.removable.length === 0) return;
     if (gone.guard !== null) {
       for (const one of gone.removable)

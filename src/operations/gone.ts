@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Applied } from '../core/state/applied.ts';
+import type { Store } from '../ports/store.ts';
 
 export interface Gone {
   /** To be removed: containers and networks, volumes never. */
@@ -12,6 +13,21 @@ export interface Gone {
   readonly guard: string | null;
   /** Names the list, for `windlass prune --confirm`. */
   readonly digest: string;
+}
+
+const installingKey = (stack: string): string => `installing/${stack}`;
+
+/** A first deploy that begins: should the stack leave the fleet before it ends well, what is there of it is still to be taken away. */
+export const noteInstalling = (store: Store, about: Applied): void =>
+  store.putValue(installingKey(about.stack), { ...about, hooks: '' });
+
+export const forgetInstalling = (store: Store, stack: string): void => store.deleteValue(installingKey(stack));
+
+/** What is deployed, and what was begun and never ended well. */
+export function everDeployed(store: Store): readonly Applied[] {
+  const applied = store.allApplied();
+  const begun = [...store.values('installing/').values()] as readonly Applied[];
+  return [...applied, ...begun.filter((one) => !applied.some((other) => other.stack === one.stack))];
 }
 
 /** A document that cannot be read is never "gone": its stack is in `fleet.broken`. An error of the fleet as a whole freezes everything. */

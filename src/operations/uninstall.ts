@@ -4,6 +4,7 @@ import { projectContainers } from '../core/diff/diff.ts';
 import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import type { HookRecord, RunRecord } from '../core/status/event.ts';
+import { forgetInstalling } from './gone.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
 import { treeDirOf } from './resolve.ts';
@@ -64,6 +65,7 @@ export async function uninstall(
     } else await remove();
     const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded' };
     store.forget(applied.stack);
+    forgetInstalling(store, applied.stack);
     store.putRun(done);
     return done;
   } catch (error) {

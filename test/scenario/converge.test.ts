@@ -1,9 +1,11 @@
 // Whole corridor on the simulated world: load → resolve → observe → diff → plan → converge → settle → record.
 import { afterEach, describe, expect, it } from 'vitest';
 import { behaviours } from '../../src/adapters/sim/behaviour.ts';
+import { everDeployed, goneOf } from '../../src/operations/gone.ts';
 import { manualRollback } from '../../src/operations/rollback.ts';
 import { settleStack } from '../../src/operations/settle-stack.ts';
 import type { Judged } from '../../src/operations/survey.ts';
+import { uninstall } from '../../src/operations/uninstall.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const two = (image = 'windlass-test/busybox:1') =>
@@ -73,6 +75,22 @@ describe('converging', () => {
     settleStack(sim.house, 'shop', { judged: shop, newest, outcome: { kind: 'in-sync' }, failures: 0 });
     const ready = sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
     expect(ready).toMatchObject({ reason: 'RolledBack', revision: at.revision.commit });
+  });
+
+  it('a stack whose first deploy never ended well is taken away when it leaves the fleet', async () => {
+    const sim = open();
+    sim.world.behave('shop/web', behaviours.crashLoop);
+    sim.source.push({ 'stacks/shop/compose.yaml': two(), 'stacks/blog/compose.yaml': two() });
+    expect((await sim.apply())?.failures.has('shop')).toBe(true);
+    expect(sim.house.store.applied('shop')).toBeNull();
+    expect(sim.world.containersOf('shop')).toHaveLength(2);
+    sim.source.push({ 'stacks/shop': null });
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    const gone = goneOf(at.fleet, everDeployed(sim.house.store), 0.3);
+    expect([gone.guard, gone.removable.map((one) => one.stack)]).toEqual([null, ['shop']]);
+    await sim.run(uninstall(sim.bench, gone.removable[0]!, 'test', new AbortController().signal));
+    expect(sim.world.containersOf('shop')).toEqual([]);
+    expect(everDeployed(sim.house.store).map((one) => one.stack)).toEqual(['blog']);
   });
 
   it('a broken file stops its own stack only', async () => {

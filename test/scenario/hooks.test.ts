@@ -149,7 +149,9 @@ describe('the phases of an operation', () => {
     );
     const superseded = new AbortController();
     const outcome = sim.apply({ superseded: new Map([['shop', superseded.signal]]) });
-    await sim.clock.sleep(10_000);
+    const job = () =>
+      sim.world.containersOf('shop').some((one) => /pre_update-say/.test(one.name) && one.state === 'running');
+    while (!job()) await sim.clock.sleep(100);
     expect(counts(sim)).toEqual({ side: 1 });
     superseded.abort();
     expect((await outcome)?.failures.get('shop')?.data).toMatchObject({ outcome: 'superseded' });

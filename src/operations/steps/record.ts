@@ -3,6 +3,7 @@ import { imageNamed } from '../../core/diff/index-observed.ts';
 import type { Applied } from '../../core/state/applied.ts';
 import type { Step } from '../../engine/step.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
+import { forgetInstalling } from '../gone.ts';
 import { hooksDigestOf } from '../hooks-of.ts';
 import type { Judged } from '../survey.ts';
 import { isRecorded } from '../workbench.ts';
@@ -49,6 +50,7 @@ export function record(run: DeployRun): Step<DeployTarget> {
       const health = ctx.cache.get(settledKey.at(payload.stack)) ?? judged.health;
       store.putApplied(appliedOf(run, judged, health.roles));
       store.deleteAttempt(payload.stack);
+      forgetInstalling(store, payload.stack);
     },
     verify: () => {},
   };
