@@ -53,6 +53,8 @@ export interface NewTag {
 export interface Clone {
   /** The top folder of the work tree. */
   readonly folder: string;
+  /** It lacks older commits, and with them statements. */
+  readonly isShallow: boolean;
   head(): Promise<CloneHead>;
   /** Null when the commit holds no regular file there, or none of at most 1 MiB. */
   file(commit: string, path: string): Promise<CloneFile | null>;

@@ -113,6 +113,8 @@ export class CloneDesk {
 
   /** Throws CLONE_REFUSED when HEAD holds no hint and no policy that begins as the hint says. */
   async authority(): Promise<CloneAuthority> {
+    if (this.clone.isShallow)
+      throw new Fault('CLONE_REFUSED', 'this clone is shallow, so statements may be missing: git fetch --unshallow');
     const { commit, branch } = await this.settledHead();
     const file = await this.clone.file(commit, ANCHOR_PATH);
     if (file === null)

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openClone } from '../../src/adapters/git/clone.ts';
 import { run } from '../../src/adapters/process/run.ts';
+import { sha256Of } from '../../src/core/state/trust/policy-file.ts';
 import { readRequest } from '../../src/core/state/trust/request-file.ts';
 import { parseStatement } from '../../src/core/state/trust/statement.ts';
 import { People } from './trust-people.ts';
@@ -32,6 +33,17 @@ const requestOf = (id: string) => {
   return file!.request;
 };
 const bytesOf = (rev: string) => Buffer.from(`${people.git('cat-file', 'commit', rev)}\n`);
+
+/** As if the fleet had begun with this policy. */
+const beganWith = (edit: (text: string) => string): void => {
+  const text = edit(people.read('trust/policy/v0001.yaml'));
+  const hint = people.read('trust/anchor.yaml');
+  people.commitFile('trust/policy/v0001.yaml', text);
+  people.commitFile(
+    'trust/anchor.yaml',
+    hint.replace(/policy: "[0-9a-f]{64}"/, `policy: "${sha256Of(Buffer.from(text))}"`),
+  );
+};
 
 describe('windlass request', () => {
   it('commits the file with a statement that git and the policy both accept', async () => {
@@ -163,14 +175,7 @@ describe('windlass request', () => {
   });
 
   it('gives the default life way to a shorter rule, and refuses a longer one that was asked for', async () => {
-    const first = people.read('trust/policy/v0001.yaml').replaceAll('maxLifetime: 7d', 'maxLifetime: 1h');
-    // As if it had begun so: the hint names the file.
-    people.commitFile('trust/policy/v0001.yaml', first);
-    const { sha256Of } = await import('../../src/core/state/trust/policy-file.ts');
-    people.commitFile(
-      'trust/anchor.yaml',
-      people.read('trust/anchor.yaml').replace(/policy: "[0-9a-f]{64}"/, `policy: "${sha256Of(Buffer.from(first))}"`),
-    );
+    beganWith((text) => text.replaceAll('maxLifetime: 7d', 'maxLifetime: 1h'));
     const { code, json } = await people.say('anna', ...purge());
     expect(code).toBe(0);
     const { expires } = requestOf(String(json['id']));
@@ -180,14 +185,8 @@ describe('windlass request', () => {
   });
 
   it('refuses, exit 5, what no rule of the policy names', async () => {
-    const text = people
-      .read('trust/policy/v0001.yaml')
-      .replace('- operation: purge\n    stacks: ["*"]', '- operation: purge\n    stacks: ["db-*"]');
-    people.commitFile('trust/policy/v0001.yaml', text);
-    const { sha256Of } = await import('../../src/core/state/trust/policy-file.ts');
-    people.commitFile(
-      'trust/anchor.yaml',
-      people.read('trust/anchor.yaml').replace(/policy: "[0-9a-f]{64}"/, `policy: "${sha256Of(Buffer.from(text))}"`),
+    beganWith((text) =>
+      text.replace('- operation: purge\n    stacks: ["*"]', '- operation: purge\n    stacks: ["db-*"]'),
     );
     const before = people.git('rev-parse', 'HEAD');
     const { code, json, err } = await people.say('anna', ...purge());
@@ -307,6 +306,30 @@ describe('windlass request', () => {
     expect(code).toBe(3);
     expect(people.git('rev-parse', 'HEAD')).toBe(before);
     expect(people.git('status', '--porcelain')).toBe('');
+  });
+
+  it('warns of a rule that waits longer than the request lives, and of one that too few others may approve', async () => {
+    beganWith((text) =>
+      text
+        .replace('# minDelay: 1h', 'minDelay: 1h')
+        .replace(/(operation: purge[\s\S]*?approvers: )\[anna, bert, cleo\]/, '$1[anna, bert]'),
+    );
+    people.be('cleo');
+    expect((await people.windlass(purge('--expires', '30m'))).err).toMatch(
+      /warning: rule 5 waits 1h after the last approval/,
+    );
+    expect((await people.windlass(purge('--expires', '3h'))).err).not.toMatch(/warning/);
+    people.be('anna');
+    expect((await people.windlass(purge('--expires', '3h'))).err).toMatch(
+      /warning: rule 5 asks for more approvals than there are others/,
+    );
+  });
+
+  it('refuses a shallow clone, where statements may be missing', async () => {
+    people.sh('git', 'clone', '-q', '--depth', '1', `file://${people.fleet}`, people.file('shallow'));
+    const shallow = () => openClone({ folder: people.file('shallow'), run, env: people.env });
+    const { code, err } = await people.windlass(purge('--yes'), { clone: shallow });
+    expect([code, /shallow[\s\S]*git fetch --unshallow/.test(err)]).toEqual([3, true]);
   });
 
   it('makes nothing while another git process holds the index', async () => {

@@ -29,16 +29,25 @@ export interface CloneOptions {
 /** Throws a CLONE_REFUSED Fault where there is no work tree. */
 export async function openClone({ folder, run, env }: CloneOptions): Promise<Clone> {
   const git = openCloneGit({ folder, run, env });
-  const found = await git.try(['rev-parse', '--show-toplevel', '--absolute-git-dir', '--show-object-format']);
+  const found = await git.try([
+    'rev-parse',
+    '--show-toplevel',
+    '--absolute-git-dir',
+    '--show-object-format',
+    '--is-shallow-repository',
+  ]);
   if (found.exitCode !== 0)
     throw new Fault('CLONE_REFUSED', `${folder} is no work tree of git; run this in your clone of the fleet`);
-  const [top = '', gitDir = '', format = ''] = found.stdout.split('\n');
+  const [top = '', gitDir = '', format = '', shallow] = found.stdout.split('\n');
   if (format !== 'sha1')
     throw new Fault(
       'CLONE_REFUSED',
       `repositories with ${format} object ids are not supported; use a SHA-1 repository`,
     );
-  return new GitClone(top, gitDir, openCloneGit({ folder: top, run, env }), { run, env });
+  return new GitClone({ folder: top, gitDir, isShallow: shallow === 'true' }, openCloneGit({ folder: top, run, env }), {
+    run,
+    env,
+  });
 }
 
 /** The clone around this process, with the environment of who started it. */
@@ -56,13 +65,19 @@ const isSigned = (object: BatchObject): object is CloneObject => object.type ===
 
 class GitClone implements Clone {
   readonly folder: string;
+  readonly isShallow: boolean;
   readonly #gitDir: string;
   readonly #git: CloneGit;
   readonly #system: Pick<CloneOptions, 'run' | 'env'>;
 
-  constructor(folder: string, gitDir: string, git: CloneGit, system: Pick<CloneOptions, 'run' | 'env'>) {
-    this.folder = folder;
-    this.#gitDir = gitDir;
+  constructor(
+    place: { readonly folder: string; readonly gitDir: string; readonly isShallow: boolean },
+    git: CloneGit,
+    system: Pick<CloneOptions, 'run' | 'env'>,
+  ) {
+    this.folder = place.folder;
+    this.isShallow = place.isShallow;
+    this.#gitDir = place.gitDir;
     this.#git = git;
     this.#system = system;
   }

@@ -3,6 +3,7 @@ import { stringifyDocument } from '../../core/spec/document.ts';
 import { formatInstant, operationOf } from '../../core/spec/request.ts';
 import { AUTHORITY } from '../../core/state/trust/authority.ts';
 import { decodeUtf8 } from '../../core/state/trust/policy-file.ts';
+import { delayMs } from '../../core/state/trust/policy-rule.ts';
 import { idOfPath, type RequestFile, readRequest, requestPath } from '../../core/state/trust/request-file.ts';
 import { type RequestRules, rulesFor } from '../../core/state/trust/request-rules.ts';
 import type { CloneAuthority, CloneDesk, Signer } from '../../surface/clone-desk.ts';
@@ -153,7 +154,7 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
   const path = requestPath(file.id);
 
   const { request } = file;
-  const warnings = warningsOf(rules, signer);
+  const warnings = warningsOf(rules, signer, file.expiresMs - desk.nowMs());
   io.words(
     [
       `${path}  sha256:${file.sha256}`,
@@ -277,12 +278,29 @@ async function defaultId(wanted: Readonly<Record<string, unknown>>, nowMs: numbe
     .slice(0, 62 - kind.length - tail.length - 1)}-${tail}`;
 }
 
-function warningsOf(rules: RequestRules, { setUp, principal }: Signer): readonly string[] {
-  if (setUp.fingerprint === null) return [];
+function warningsOf(rules: RequestRules, { setUp, principal }: Signer, lifeMs: number): readonly string[] {
+  const slow = rules.holding.filter(({ rule }) => delayMs(rule) >= lifeMs);
+  return [
+    ...slow.map(
+      ({ index, rule }) =>
+        `rule ${index + 1} waits ${rule.minDelay} after the last approval: longer than this request lives`,
+    ),
+    ...(setUp.fingerprint === null ? [] : warningsOfSigner(rules, principal)),
+  ];
+}
+
+function warningsOfSigner(rules: RequestRules, principal: string | null): readonly string[] {
   if (principal === null) return ['the policy names nobody with this key; the request will be refused'];
-  if (rules.without.length === 0 && !rules.requesters.includes(principal))
+  if (rules.without.length > 0) return [];
+  if (!rules.requesters.includes(principal))
     return [`the rule does not let ${principal} ask; the request will be refused`];
-  return [];
+  const stuck = rules.holding.filter(({ rule }) => {
+    const others = (rule.approvers ?? []).filter((name) => rule.requesterMayApprove === true || name !== principal);
+    return others.length < (rule.threshold ?? 0);
+  });
+  return stuck.map(
+    ({ index }) => `rule ${index + 1} asks for more approvals than there are others; somebody else must ask`,
+  );
 }
 
 function refuse({ io, json }: CommandContext, reason: 'rule-absent' | 'lifetime-too-long', detail: string): number {
