@@ -377,7 +377,7 @@ class Restoring {
     }
     const live = await liveFleet(this.#bench).catch(() => null);
     const declared = live?.fleet.stacks.get(target)?.sourceDigest;
-    if (plan.followGit) this.#putHoldBack();
+    if (plan.followGit) store.deleteHold(target, 'held', '');
     else
       store.putHold(target, {
         kind: 'held',
