@@ -2,6 +2,7 @@
 //   npm run bench -- [--only NAME] [--stacks N] [--json]
 // Real engine for up to 200 stacks; above that the list call is answered by the simulated world, and the row says so.
 import { parseArgs } from 'node:util';
+import { benchBackup } from './backup.ts';
 import { benchDeploy } from './deploy.ts';
 import { benchHeal } from './heal.ts';
 import { benchNoop } from './noop.ts';
@@ -43,6 +44,7 @@ const ALL: Record<string, () => Promise<readonly Row[]>> = {
   },
   deploy: () => benchDeploy(),
   heal: () => benchHeal(),
+  backup: () => benchBackup(),
 };
 
 const names = values.only === undefined ? Object.keys(ALL) : [values.only];

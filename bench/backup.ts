@@ -1,0 +1,134 @@
+// What a backup costs: a volume of one GiB (WINDLASS_BENCH_BACKUP_MIB sets another size) against `docker run … tar | zstd` of the same volume,
+// the same again unchanged, and how much memory it takes. The stack rests meanwhile, so both read the same bytes.
+import { spawnSync } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { backup } from '../src/operations/archive/backup.ts';
+import { deploy } from '../src/operations/deploy.ts';
+import type { Judged } from '../src/operations/survey.ts';
+import { Workbench } from '../src/operations/workbench.ts';
+import { BenchFleet, docker } from './fleet.ts';
+import { median, type Row, round } from './rig.ts';
+
+const RUNS = 3;
+const MIB = 1024 * 1024;
+const IMAGE = 'windlass-test/busybox:1';
+
+function sizeMib(): number {
+  const said = Number(process.env['WINDLASS_BENCH_BACKUP_MIB'] ?? 1024);
+  if (!Number.isInteger(said) || said < 8 || said > 65_536)
+    throw new Error('WINDLASS_BENCH_BACKUP_MIB is a whole number from 8 to 65536');
+  return said;
+}
+
+/** Half of it cannot be compressed, half can by much: files of 4 MiB. */
+const fill = (files: number): string =>
+  `i=0; while [ $i -lt ${files / 2} ]; do
+     dd if=/dev/urandom of=/data/random-$i bs=1M count=4 2>/dev/null
+     yes "line $i of a file that repeats itself" | head -c 4194304 >/data/text-$i
+     i=$((i + 1)); done`;
+
+export async function benchBackup(): Promise<readonly Row[]> {
+  const mib = sizeMib();
+  const fleet = new BenchFleet(1);
+  const name = fleet.names[0]!;
+  const volume = `${name}_data`;
+  try {
+    const commit = fleet.commit({
+      [`stacks/${name}/compose.yaml`]: `services:
+  web:
+    image: ${IMAGE}
+    command: sleep 2147483647
+    init: true
+    network_mode: none
+    stop_grace_period: 0s
+    volumes: ["data:/data"]
+volumes: { data: {} }
+`,
+    });
+    const house = await fleet.open(0);
+    const bench = new Workbench(house);
+    await house.source.fetch();
+    const at = await bench.reader.read(commit);
+    const judged = (await bench.survey([name], at, await bench.look.fresh([name]))).filter(
+      (one): one is Judged => one.kind === 'judged',
+    );
+    const { failures } = await deploy({ bench, judged, layers: [[name]], trigger: 'bench' });
+    if (failures.size > 0) throw [...failures.values()][0];
+    docker('exec', `${name}-web-1`, 'sh', '-c', fill(mib / 4));
+
+    // Its tar writes in small pieces, which the engine's stream takes slowly: gathered, the peer is at its best.
+    const peer = (): number => {
+      const began = performance.now();
+      const { status, stderr } = spawnSync(
+        'bash',
+        [
+          ...['-o', 'pipefail', '-c'],
+          `docker run --rm -v ${volume}:/data:ro --network none ${IMAGE} sh -c 'tar -C /data -cf - . | dd obs=1M 2>/dev/null' | zstd -q -3 -T1 -f -o ${fleet.dir}/peer.tar.zst && sync ${fleet.dir}/peer.tar.zst`,
+        ],
+        { encoding: 'utf8' },
+      );
+      if (status !== 0) throw new Error(`the peer failed: ${stderr}`);
+      return performance.now() - began;
+    };
+    const signal = new AbortController().signal;
+    let mostRss = 0;
+    const ours = async (): Promise<number> => {
+      const watch = new AbortController();
+      const watching = (async () => {
+        while (!watch.signal.aborted) {
+          mostRss = Math.max(mostRss, process.memoryUsage.rss());
+          await sleep(50);
+        }
+      })();
+      const began = performance.now();
+      await backup(bench, name, { signal });
+      const took = performance.now() - began;
+      watch.abort();
+      await watching;
+      return took;
+    };
+
+    const first: number[] = [];
+    const peers: number[] = [];
+    const again: number[] = [];
+    const restRss = process.memoryUsage.rss();
+    for (let run = 0; run < RUNS; run++) {
+      // One file differs, so that the payload is another one and is stored anew.
+      docker('exec', `${name}-web-1`, 'sh', '-c', `echo ${run} >/data/run`);
+      peers.push(peer());
+      first.push(await ours());
+      again.push(await ours());
+      // Each payload is about as large as the volume.
+      for (const { id } of await house.archives!.store.list()) await house.archives!.store.remove(id);
+      await house.archives!.store.collect();
+    }
+    const way = `${mib} MiB, half of it random; RSS ${Math.round(restRss / MIB)} → at most ${Math.round(mostRss / MIB)} MiB; stop and start of the service are in it; median of ${RUNS}`;
+    const peerMs = round(median(peers));
+    return [
+      {
+        bench: 'backup',
+        stacks: 1,
+        oursMs: round(median(first)),
+        peer: 'docker run … tar | zstd -3',
+        peerMs,
+        ratio: round(median(peers) / median(first)),
+        // At least 0.8 times as fast as the peer.
+        budgetMs: round(median(peers) / 0.8),
+        note: way,
+      },
+      {
+        bench: 'backup-unchanged',
+        stacks: 1,
+        oursMs: round(median(again)),
+        peer: 'docker run … tar | zstd -3',
+        peerMs,
+        ratio: round(median(peers) / median(again)),
+        budgetMs: null,
+        note: 'the same data a second time: read and packed again, stored once',
+      },
+    ];
+  } finally {
+    await fleet.dispose();
+    docker('volume', 'rm', '-f', volume);
+  }
+}
