@@ -17,10 +17,12 @@ import { Archives } from './operations/archive/archives.ts';
 import { type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
+import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, type Gone, goneOf } from './operations/gone.ts';
+import { holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
@@ -31,7 +33,7 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
-import { holdOf, type Judged, type Surveyed } from './operations/survey.ts';
+import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { unverified } from './operations/unverified.ts';
@@ -202,11 +204,11 @@ export class Surface {
   }
 
   #held(surveyed: readonly Surveyed[]): ReadonlyMap<string, Hold> {
-    const { store, clock } = this.house;
     const held = new Map<string, Hold>();
+    const unfinished = unfinishedRestores(this.house);
     for (const one of surveyed) {
       if (one.kind !== 'judged') continue;
-      const hold = holdOf(one.stack, store.holds(one.name), clock.nowMs());
+      const hold = holdNow(this.house, one.stack, unfinished);
       if (hold) held.set(one.name, hold);
     }
     return held;

@@ -8,17 +8,20 @@ import { nextHealMs, recentHeals } from '../core/status/heal.ts';
 import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
+import { sweepKept } from '../operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
+import { type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, goneOf } from '../operations/gone.ts';
+import { holdNow } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { type HeldLeases, holdLeases } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
 import { stacksWithHooksLeft, sweepHookJobs, takeUpHooks } from '../operations/steps/run-hook.ts';
-import { holdOf, type Judged, type Surveyed } from '../operations/survey.ts';
+import type { Judged, Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
@@ -69,6 +72,8 @@ export class Controller {
   #sweeping: Promise<void> | null = null;
   #sweepAgain: string | null = null;
   #engineLost = false;
+  /** As of the last look. */
+  #restoring: readonly RestoreRecord[] = [];
   #verified: Verification = { kind: 'disabled' };
   readonly #refusedAtSweep = new Map<string, Fault>();
   /** What is worked on now: another declaration of it takes its place. */
@@ -108,6 +113,7 @@ export class Controller {
     const { source, clock, runtime, store } = this.#house;
     this.#markInterrupted();
     await this.#finishHooks();
+    await this.#finishRestores();
     const gitDir = source.spec.url.startsWith('/') ? gitDirOf(source.spec.url) : null;
     if (gitDir) this.#closers.push(await watchPushes(gitDir, () => void this.refresh('push')));
     const signal = this.#stop.signal;
@@ -115,7 +121,12 @@ export class Controller {
       poll(clock, this.#options.pollMs, signal, () => this.refresh('poll')),
       poll(clock, this.#options.intervalMs, signal, async () => {
         await this.sweep('schedule', true);
-        if (!this.#engineLost) await this.#sweepJobs().catch((error) => this.#lostEngine(error));
+        if (this.#engineLost) return;
+        await this.#sweepJobs().catch((error) => this.#lostEngine(error));
+        await sweepKept(this.#bench, signal).catch((error) =>
+          this.#troubled('removing data of before a restore', error),
+        );
+        await this.#finishRestores();
       }),
       watchRuntime(runtime, clock, signal, {
         look: (project, what) => {
@@ -278,6 +289,7 @@ export class Controller {
   async #sweepOnce(trigger: string, everything: boolean): Promise<void> {
     const at = this.#at;
     if (!at) return;
+    this.#restoring = unfinishedRestores(this.#house);
     let surveyed: readonly Surveyed[];
     try {
       const index = await this.#bench.look.fresh(everything ? [...at.fleet.stacks.keys()] : 'known');
@@ -309,13 +321,14 @@ export class Controller {
 
   /** Held stacks are settled in the sweep: they need no pass. */
   #heldBack(one: Judged): boolean {
-    return holdOf(one.stack, this.#house.store.holds(one.name), this.#house.clock.nowMs()) !== null;
+    return holdNow(this.#house, one.stack, this.#restoring) !== null;
   }
 
   async #pass(name: string, triggers: ReadonlySet<string>): Promise<Answer> {
     const at = this.#at;
     if (!at || this.#stop.signal.aborted) return { kind: 'done' };
     const trigger = [...triggers].join(', ');
+    this.#restoring = unfinishedRestores(this.#house);
     let one: Surveyed | undefined;
     try {
       const index = await this.#bench.look.fresh([name]);
@@ -343,9 +356,9 @@ export class Controller {
   }
 
   async #work(one: Judged, trigger: string): Promise<Answer> {
-    const { store, clock } = this.#house;
+    const { clock } = this.#house;
     const now = clock.nowMs();
-    const hold = holdOf(one.stack, store.holds(one.name), now);
+    const hold = holdNow(this.#house, one.stack, this.#restoring);
     if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (!needsWork(one)) return this.#settleJudged(one);
     const { situation } = one.diff;
@@ -427,7 +440,7 @@ export class Controller {
   }
 
   #settleJudged(one: Judged): Answer {
-    const hold = holdOf(one.stack, this.#house.store.holds(one.name), this.#house.clock.nowMs());
+    const hold = holdNow(this.#house, one.stack, this.#restoring);
     if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (one.diff.changes.length > 0)
       return this.#settle(one.name, one, {
@@ -590,6 +603,22 @@ export class Controller {
         leases?.release();
       }
     }
+  }
+
+  /** Before anything is deployed over half of one. One that cannot be finished now keeps its stack held back. */
+  async #finishRestores(): Promise<void> {
+    const left = unfinishedRestores(this.#house);
+    if (left.length === 0) return;
+    const { restoreOptions } = await import('../operations/trust/request-work.ts');
+    const options = restoreOptions(this.#bench, { signal: this.#now.signal });
+    for (const { id, plan } of left)
+      try {
+        this.#options.log(`${plan.target}: the interrupted restore ${id} is finished`);
+        await resumeRestore(this.#bench, id, options);
+      } catch (error) {
+        const fault = asFault(error, 'RESTORE_FAILED');
+        this.#options.log(`error ${plan.target}: ${this.#house.redact(fault.message)}`);
+      }
   }
 
   async #sweepJobs(): Promise<void> {

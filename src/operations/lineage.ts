@@ -33,7 +33,7 @@ export async function accept(house: House, tip: string): Promise<void> {
   if (ledger) {
     const before = ledger.acceptedTip();
     if (before === null) {
-      const { refuseWhatPredates } = await import('./trust/run-requests.ts');
+      const { refuseWhatPredates } = await import('./trust/predates.ts');
       await refuseWhatPredates(house, tip);
     }
     ledger.acceptTip(tip, before);

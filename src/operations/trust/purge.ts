@@ -2,6 +2,7 @@
 // one that was seen only if it was made at the same moment; another of its name is left alone, so that a purge can be finished after a crash.
 import { Fault } from '../../core/fault.ts';
 import type { Purge } from '../../core/spec/request.ts';
+import { canonicalJson, sha256 } from '../../engine/digest.ts';
 import type { House } from '../house.ts';
 import type { Look } from '../look.ts';
 import { orphans } from '../uninstall.ts';
@@ -10,6 +11,9 @@ export interface PurgePlan {
   readonly stack: string;
   readonly volumes: readonly { readonly name: string; readonly createdAt: string }[];
 }
+
+export const purgeDigest = (plan: PurgePlan): string =>
+  sha256(canonicalJson({ operation: 'purge', stack: plan.stack, volumes: plan.volumes }));
 
 export type PurgeFacts =
   | { readonly kind: 'plan'; readonly plan: PurgePlan }

@@ -1,33 +1,82 @@
 // Request work: what each kind of request does, behind one shape. It asks nobody: whoever calls it has claimed the request.
+import { Fault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
+import { backup } from '../archive/backup.ts';
+import { planRestore, type RestorePlan, restoreDigest } from '../archive/plan-restore.ts';
+import { type RestoreOptions, restore, restoreRecord, resumeRestore } from '../archive/restore.ts';
 import type { Workbench } from '../workbench.ts';
-import { type PurgePlan, planPurge, purge } from './purge.ts';
+import { type PurgePlan, planPurge, purge, purgeDigest } from './purge.ts';
 
 /** Plain JSON without a secret: on record before the first change, so that it can be finished after a crash. */
-export type RequestWork = { readonly operation: 'purge'; readonly plan: PurgePlan };
+export type RequestWork =
+  | { readonly operation: 'purge'; readonly plan: PurgePlan }
+  | { readonly operation: 'restore'; readonly plan: RestorePlan };
 
 export type WorkPlan =
   | { readonly kind: 'plan'; readonly work: RequestWork }
   /** Nothing may be done now; the request is not spent. */
   | { readonly kind: 'wait'; readonly why: string };
 
-/** Reads only. */
+/** Reads only. What stands in its way is a reason to wait: nothing is spent by it. */
 export async function planWork(bench: Workbench, request: Request, signal: AbortSignal): Promise<WorkPlan> {
-  if (request.kind !== 'Purge')
+  try {
+    if (request.kind === 'Purge') {
+      const facts = await planPurge(bench.house, bench.look, request, signal);
+      return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'purge', plan: facts.plan } };
+    }
+    if (request.kind === 'Restore') {
+      const facts = await planRestore(bench, request, signal);
+      return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'restore', plan: facts.plan } };
+    }
     return { kind: 'wait', why: `${request.kind.toLowerCase()} is not carried out by this version` };
-  const facts = await planPurge(bench.house, bench.look, request, signal);
-  return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'purge', plan: facts.plan } };
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code === 'CANCELLED') throw error;
+    return { kind: 'wait', why: bench.house.redact(error.message) };
+  }
 }
 
-/** Whose leases it needs. */
-export const stacksOf = ({ plan }: RequestWork): readonly string[] => [plan.stack];
+/** What approvers may pin in the request: of the work as it would be done now; 64 hex. */
+export const workDigest = (work: RequestWork): string =>
+  (work.operation === 'purge' ? purgeDigest(work.plan) : restoreDigest(work.plan)).slice('sha256:'.length);
+
+export const stackOf = (work: RequestWork): string => (work.operation === 'purge' ? work.plan.stack : work.plan.target);
+
+/** Leases that are to be held around it; a restore holds its own. */
+export const leasesOf = (work: RequestWork): readonly string[] => (work.operation === 'purge' ? [work.plan.stack] : []);
 
 /** For the preview and the record of the run. */
-export const changesOf = ({ plan }: RequestWork): readonly string[] =>
-  plan.volumes.map((one) => `remove the volume ${one.name} and its data`);
+export const changesOf = (work: RequestWork): readonly string[] =>
+  work.operation === 'purge'
+    ? work.plan.volumes.map((one) => `remove the volume ${one.name} and its data`)
+    : work.plan.lines;
 
-/** With the leases held. A second call finishes what the first left. What was done, in words. */
-export async function doWork(bench: Workbench, work: RequestWork, signal: AbortSignal): Promise<string> {
-  const gone = await purge(bench.house, work.plan, signal);
-  return gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
+/** With the leases held. A second call with the same `id` finishes what the first left. What was done, in words. */
+export async function doWork(
+  bench: Workbench,
+  id: string,
+  work: RequestWork,
+  options: Pick<RestoreOptions, 'signal' | 'note'>,
+): Promise<string> {
+  if (work.operation === 'purge') {
+    const gone = await purge(bench.house, work.plan, options.signal);
+    return gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
+  }
+  const with_ = restoreOptions(bench, options);
+  if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...with_, id });
+  else await resumeRestore(bench, id, with_);
+  const record = restoreRecord(bench.house, id);
+  if (record?.phase !== 'done')
+    throw new Fault(
+      'RESTORE_FAILED',
+      record?.fault?.message ?? 'the restore did not come to its end; the live data is back',
+    );
+  return `${work.plan.target} is what archive ${work.plan.archive.slice(0, 12)} holds`;
 }
+
+export const restoreOptions = (
+  bench: Workbench,
+  options: Pick<RestoreOptions, 'signal' | 'note'>,
+): Omit<RestoreOptions, 'id'> => ({
+  ...options,
+  backup: async (stack, purpose) => (await backup(bench, stack, { ...options, purpose, within: true })).archive,
+});

@@ -4,17 +4,19 @@ import { asFault, Fault } from '../../core/fault.ts';
 import { advance, isTerminal, type LifeEvent, observe, type RequestSnapshot, settle } from '../../core/request/life.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import type { RunRecord } from '../../core/status/event.ts';
-import { planDigest } from '../../engine/digest.ts';
 import type { Receipt } from '../../ports/ledger.ts';
-import type { House } from '../house.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
 import { lookAtTrust, type RequestAt, type TrustLook } from './look.ts';
-import { changesOf, doWork, planWork, type RequestWork, stacksOf } from './request-work.ts';
-
-/** What approvers may pin in the request: of the work as it would be done now. */
-export const workDigest = (work: RequestWork): string =>
-  planDigest({ plan: work.operation, desired: work.plan, observed: [] }).slice('sha256:'.length);
+import {
+  changesOf,
+  doWork,
+  leasesOf,
+  planWork,
+  type RequestWork,
+  stackOf as stackOfWork,
+  workDigest,
+} from './request-work.ts';
 
 const intentKey = (id: string): string => `request-intent/${id}`;
 
@@ -38,20 +40,6 @@ export async function runRequests(bench: Workbench, tip: string, signal: AbortSi
     if (done) ran.push(done);
   }
   return { ran, nextMs };
-}
-
-/** For a ledger without any memory: what ran before it is not known, so whatever is asked for already is refused and must be asked anew. */
-export async function refuseWhatPredates(house: House, tip: string): Promise<void> {
-  const look = await lookAtTrust(house, tip);
-  const atMs = house.clock.nowMs();
-  for (const { id, evaluation } of look.requests) {
-    const kept = look.ledger.snapshot(id) ?? observe(id, evaluation.subject, atMs);
-    if (isTerminal(kept.state)) continue;
-    look.ledger.putSnapshot(kept);
-    const detail =
-      'it is older than the memory of this controller, which cannot tell whether it ran; make a new request';
-    look.ledger.putSnapshot(advance(kept, ['VERIFY', 'REFUSE'], { atMs, reason: 'predates-ledger', detail }));
-  }
 }
 
 /** Brings the durable record up to date with the judgement; says it when something changed. */
@@ -123,7 +111,7 @@ async function runOne(
   }
   let leases: ReturnType<typeof holdLeases>;
   try {
-    leases = holdLeases(house, stacksOf(work));
+    leases = holdLeases(house, leasesOf(work));
   } catch (error) {
     wait(look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
     return null;
@@ -173,7 +161,7 @@ async function act(
 ): Promise<RequestSnapshot> {
   const { house } = bench;
   const { store, clock, redact } = house;
-  const stack = stacksOf(work)[0] ?? '@fleet';
+  const stack = stackOfWork(work);
   let now = snapshot;
   const claim = look.ledger.claimOf(id);
   const asked = look.requests.find((one) => one.id === id);
@@ -209,7 +197,7 @@ async function act(
   };
   store.putRun(record);
   try {
-    const detail = await doWork(bench, work, signal);
+    const detail = await doWork(bench, id, work, { signal });
     store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
     return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
   } catch (error) {
@@ -276,7 +264,7 @@ async function finishClaimed(
     }
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
-      leases = holdLeases(house, stacksOf(work));
+      leases = holdLeases(house, leasesOf(work));
       done.push(await act(bench, look, snapshot.id, work, snapshot, signal));
     } catch (error) {
       // Held by another process, or out of reach: the next look tries again.
