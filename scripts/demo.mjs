@@ -1,7 +1,8 @@
 // `npm run demo`: the main job end to end on a scratch fleet, in about a minute, leaving nothing behind: a push, the plan, converge,
-// a second plan that is empty, an edited mounted file, drift and heal, a failing push that disturbs nothing else.
+// a second plan that is empty, an edited mounted file, drift and heal, a failing push that disturbs nothing else, a hook sequence, a backup,
+// and a restore that runs only once two people have signed for it.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
   ensureDependencies,
@@ -29,6 +30,21 @@ const WEB = (version) => `services:
     command: sleep 2147483647
     init: true
     stop_grace_period: 1s
+    volumes: ["notes:/notes"]
+volumes: { notes: {} }
+`;
+const HOOKS = `apiVersion: windlass/v1
+kind: Stack
+hooks:
+  post_update:
+    - scale: { worker: 0 }
+    - job: reindex
+    - scale: { worker: "ref+hook://previous" }
+`;
+const REINDEX = `apiVersion: windlass/v1
+kind: Job
+service: worker
+script: echo "nobody works while the index is made"
 `;
 const JOBS = (command) => `services:
   migrate:
@@ -41,6 +57,7 @@ const JOBS = (command) => `services:
     stop_grace_period: 1s
     depends_on: { migrate: { condition: service_completed_successfully } }
 `;
+const PEOPLE = ['anna', 'bert', 'cleo'];
 const PROJECTS = ['wlt-demo-shop', 'wlt-demo-jobs'];
 
 await main(async () => {
@@ -74,21 +91,36 @@ await main(async () => {
     say(`$ docker ${args.join(' ')}`);
     return execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   };
+  const asPerson = (name) => {
+    say(`# ${name} signs`);
+    git('config', 'user.signingkey', path.join(folder, `${name}.pub`));
+  };
   const quiet = (...args) =>
     execFileSync('docker', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
   /** Runs the CLI as a user would; `expected` is the exit code that this moment of the demo stands for. */
-  const windlass = async (expected, ...args) => {
-    say(`$ windlass ${args.join(' ')}`);
+  const windlass = (expected, ...args) =>
+    program(expected, folder, [...args, '--source', bare, '--state', state, '--settle', '2s'], args);
+  /** In the clone of a person; answers what it prints. */
+  const inClone = (...args) => program(0, clone, args, args);
+  const program = async (expected, cwd, command, shown) => {
+    say(`$ windlass ${shown.join(' ')}`);
+    let out = '';
     const code = await new Promise((resolve, reject) => {
-      const command = [path.join(root, 'src/main.ts'), ...args, '--source', bare, '--state', state, '--settle', '2s'];
-      const child = spawn(projectNode, ['--disable-warning=ExperimentalWarning', ...command], {
-        env: projectEnvironment(),
-        stdio: ['ignore', 'inherit', 'inherit'],
+      const main = path.join(root, 'src/main.ts');
+      const child = spawn(projectNode, ['--disable-warning=ExperimentalWarning', main, ...command], {
+        cwd,
+        env: { ...projectEnvironment(), GIT_CONFIG_NOSYSTEM: '1', HOME: folder },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      child.stdout.on('data', (chunk) => {
+        out += chunk;
+        process.stdout.write(chunk);
       });
       child.once('error', reject);
       child.once('close', resolve);
     });
     if (code !== expected) throw new SetUpError(`demo: expected exit code ${expected}, got ${code}`, 1);
+    return out.trim();
   };
   const healed = async (look, what) => {
     const began = Date.now();
@@ -105,6 +137,9 @@ await main(async () => {
       return false;
     }
   };
+  const canSign = (process.env.PATH ?? '')
+    .split(path.delimiter)
+    .some((one) => existsSync(path.join(one, 'ssh-keygen')));
   let controller;
   try {
     execFileSync('git', ['init', '-q', '--bare', '-b', 'main', bare]);
@@ -130,6 +165,23 @@ await main(async () => {
     push({ 'stacks/wlt-demo-shop/motd': 'hello again\n' }, 'Another greeting');
     await windlass(2, 'plan', '--detailed-exitcode');
 
+    if (canSign) {
+      title('   Three people who may destroy data together, never alone; the controller is told who they are');
+      for (const name of PEOPLE)
+        execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', path.join(folder, name)]);
+      for (const [key, value] of Object.entries({
+        'user.name': 'Demo',
+        'user.email': 'demo@localhost',
+        'gpg.format': 'ssh',
+      }))
+        git('config', key, value);
+      asPerson('anna');
+      const admins = PEOPLE.flatMap((name) => ['--admin', `${name}=${path.join(folder, `${name}.pub`)}`]);
+      const anchor = await inClone('trust', 'init', ...admins, '--threshold', '2');
+      writeFileSync(path.join(folder, 'windlass.yaml'), `apiVersion: windlass/v1\nkind: Controller\n${anchor}\n`);
+      git('push', '-q', 'origin', 'HEAD:main');
+    } else say('\n  (no ssh-keygen on this machine: what needs signatures is left out)');
+
     title('6. The controller takes over: pushes converge and drift heals without a command');
     say('$ windlass run');
     controller = spawn(
@@ -145,7 +197,7 @@ await main(async () => {
         '--settle',
         '2s',
       ],
-      { env: projectEnvironment(), stdio: ['ignore', 'inherit', 'inherit'] },
+      { cwd: folder, env: projectEnvironment(), stdio: ['ignore', 'inherit', 'inherit'] },
     );
     const shop = 'wlt-demo-shop-site-1';
     const sees = (text) => {
@@ -171,6 +223,48 @@ await main(async () => {
     await windlass(0, 'get');
     push({ 'stacks/wlt-demo-jobs/compose.yaml': JOBS('echo migrated again') }, 'Mend it');
     await windlass(0, 'wait', 'wlt-demo-jobs', '--for', 'Ready', '--revision', 'head', '--timeout', '60s');
+
+    title('8. A hook sequence: after each update the worker rests while its index is made, and comes back');
+    push(
+      {
+        'stacks/wlt-demo-jobs/stack.yaml': HOOKS,
+        'stacks/wlt-demo-jobs/reindex.job.yaml': REINDEX,
+        'stacks/wlt-demo-jobs/compose.yaml': JOBS('echo migrated once more'),
+      },
+      'Reindex after updates',
+    );
+    await windlass(0, 'wait', 'wlt-demo-jobs', '--for', 'Ready', '--revision', 'head', '--timeout', '60s');
+    await windlass(0, 'hooks', 'show', 'wlt-demo-jobs');
+    await windlass(0, 'history', 'wlt-demo-jobs', '--limit', '1');
+
+    title('9. A backup: everything that reconstructs the stack, and its data');
+    const notes = 'wlt-demo-shop-side-1';
+    docker('exec', notes, 'sh', '-c', 'echo "three orders" > /notes/orders');
+    const archive = await windlass(0, 'backup', 'wlt-demo-shop');
+    docker('exec', notes, 'sh', '-c', 'echo "oops" > /notes/orders');
+
+    if (canSign) {
+      title('10. A restore is asked for in git, and runs only when two others have signed it; once');
+      asPerson('anna');
+      const about = ['--archive', archive, '--reason', 'the orders were overwritten', '--id', 'orders', '--yes'];
+      await inClone('request', 'restore', 'wlt-demo-shop', ...about);
+      asPerson('bert');
+      await inClone('approve', 'orders', '--yes');
+      git('push', '-q', 'origin', 'HEAD:main');
+      await windlass(0, 'requests', 'orders');
+      asPerson('cleo');
+      await inClone('approve', 'orders', '--yes');
+      git('push', '-q', 'origin', 'HEAD:main');
+      const orders = () => {
+        try {
+          return quiet('exec', notes, 'cat', '/notes/orders');
+        } catch {
+          return '';
+        }
+      };
+      await healed(() => orders() === 'three orders', 'the orders are back');
+      await windlass(0, 'requests', 'orders');
+    }
     await windlass(0, 'history');
     say('\nThat is the main job. Point it at your own repository:  npm run windlass -- plan --source URL-OR-PATH');
     return 0;
@@ -184,6 +278,8 @@ await main(async () => {
       const label = `label=com.docker.compose.project=${project}`;
       const ids = quiet('ps', '-aq', '--filter', label).split('\n').filter(Boolean);
       if (ids.length > 0) quiet('rm', '-fv', ...ids);
+      const volumes = quiet('volume', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
+      if (volumes.length > 0) quiet('volume', 'rm', ...volumes);
       const networks = quiet('network', 'ls', '-q', '--filter', label).split('\n').filter(Boolean);
       if (networks.length > 0) quiet('network', 'rm', ...networks);
     }

@@ -28,7 +28,10 @@ export const command: Command = {
             run.outcome,
             run.endedAtMs > 0 ? formatAge(run.endedAtMs - run.startedAtMs) : '-',
             run.trigger,
-            run.message || `${run.changes.length}`,
+            [
+              run.message || `${run.changes.length}`,
+              ...(run.hooks ?? []).map((hook) => `${hook.phase} ${hook.outcome}`),
+            ].join('; '),
           ]),
           io.width,
         ),
