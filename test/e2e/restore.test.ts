@@ -12,6 +12,28 @@ import { docker, Fleet, inspect } from './fleet.ts';
 const STACK = 'wlt-restore';
 const OTHER = 'wlt-restore-copy';
 const never = new AbortController().signal;
+const APP = 'wlt-restore-app';
+const DUMPED = {
+  'apps/dumped/app.yaml': 'apiVersion: windlass/v1\nkind: App\nversion: "1"\n',
+  'apps/dumped/backup.yaml':
+    'apiVersion: windlass/v1\nkind: Backup\nvolumes: { include: [dump] }\nquiesce: { db: none }\ndump: [dump]\nrestore: [replay]\n',
+  'apps/dumped/dump.job.yaml':
+    'apiVersion: windlass/v1\nkind: Job\ncontext: exec\nservice: db\nscript: cp /data/file /dump/file\n',
+  'apps/dumped/replay.job.yaml':
+    'apiVersion: windlass/v1\nkind: Job\ncontext: exec\nservice: db\nscript: test ! -e /data/file && cp /dump/file /data/file\n',
+  'apps/dumped/compose.yaml': `services:
+  db:
+    image: windlass-test/busybox:1
+    container_name: ${APP}-db
+    command: sleep 1d
+    user: "0"
+    stop_grace_period: 0s
+    ports: ["127.0.0.1:18475:80"]
+    volumes: ["data:/data:rw:0750:7:8", "dump:/dump"]
+volumes: { data: {}, dump: {} }
+`,
+  [`stacks/${APP}.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\napp: dumped\n',
+};
 const exec = (container: string, ...command: string[]): string => docker('exec', container, ...command);
 
 const compose = (image: string) => `services:
@@ -45,12 +67,13 @@ describe('a restore', () => {
 
   beforeAll(async () => {
     fleet = new Fleet();
-    fleet.owns(STACK, OTHER);
+    fleet.owns(STACK, OTHER, APP, `${APP}-boot1`);
     fleet.removeLeftovers();
     fleet.push({
       [`stacks/${STACK}/stack.yaml`]:
         'apiVersion: windlass/v1\nkind: Stack\nvars: { PASSWORD: "@secret(20,alnum)!" }\n',
       [`stacks/${STACK}/compose.yaml`]: compose('1'),
+      [`stacks/${STACK}/conf/from-git`]: 'first\n',
     });
     const applied = await fleet.windlass('apply', '--yes');
     expect(applied.code, applied.err).toBe(0);
@@ -70,7 +93,7 @@ describe('a restore', () => {
     );
     archive = (await backup(bench, STACK, { signal: never })).archive;
     exec(`${STACK}-web-1`, 'sh', '-c', 'echo new > /data/file; touch /data/more; echo new > /conf/file');
-    fleet.push({ [`stacks/${STACK}/compose.yaml`]: compose('2') });
+    fleet.push({ [`stacks/${STACK}/compose.yaml`]: compose('2'), [`stacks/${STACK}/conf/from-git`]: 'second\n' });
     const again = await fleet.windlass('apply', '--yes');
     expect(again.code, again.err).toBe(0);
     await house.source.fetch();
@@ -99,7 +122,9 @@ describe('a restore', () => {
   }, 120_000);
 
   it('takes the place of newer data, which stays beside it', async () => {
+    expect(exec(`${STACK}-web-1`, 'cat', '/conf/from-git')).toBe('second');
     await run('in-place');
+    expect(exec(`${STACK}-web-1`, 'cat', '/conf/from-git')).toBe('first');
     expect(restoreRecord(house, 'in-place')?.phase).toBe('done');
     expect(exec(`${STACK}-web-1`, 'cat', '/data/file', '/conf/file')).toBe('old\nold');
     expect(exec(`${STACK}-web-1`, 'ls', '/data')).toBe('file');
@@ -143,7 +168,40 @@ describe('a restore', () => {
     expect(applied.code, applied.err).toBe(0);
     expect((inspect(`${STACK}-web-1`)['Config'] as { Image: string }).Image).toBe('windlass-test/busybox:2');
     expect(exec(`${STACK}-web-1`, 'cat', '/data/file', '/conf/file')).toBe('old\nold');
+    expect(exec(`${STACK}-web-1`, 'cat', '/conf/from-git')).toBe('second');
   }, 120_000);
+
+  it('boots twice where a dump is replayed, on a volume that nothing wrote to before', async () => {
+    fleet.push(DUMPED);
+    const applied = await fleet.windlass('apply', '--stack', APP, '--yes');
+    expect(applied.code, applied.err).toBe(0);
+    await house.source.fetch();
+    exec(`${APP}-db`, 'sh', '-c', 'echo old > /data/file');
+    const made = (await backup(bench, APP, { signal: never })).archive;
+    exec(`${APP}-db`, 'sh', '-c', 'echo new > /data/file');
+    const answer = await planRestore(bench, { stack: APP, archive: made }, never);
+    if (answer.kind === 'wait') throw new Error(answer.why);
+    expect(answer.plan.boot.kind).toBe('double');
+    await restore(bench, answer.plan, { signal: never, backup: safety, id: 'double' });
+    expect(exec(`${APP}-db`, 'cat', '/data/file')).toBe('old');
+    expect(exec(`${APP}-db`, 'stat', '-c', '%u:%g %a', '/data')).toBe('7:8 750');
+    expect(docker('ps', '-aq', '--filter', `label=com.docker.compose.project=${APP}-boot1`)).toBe('');
+    expect(docker('volume', 'ls', '-q', '--filter', `name=${APP}-boot1`)).toBe('');
+    expect(docker('network', 'ls', '-q', '--filter', `name=${APP}-boot1`)).toBe('');
+    expect(
+      docker(
+        'run',
+        '--rm',
+        '--network',
+        'none',
+        '-v',
+        `${APP}_data:/data`,
+        'windlass-test/busybox:1',
+        'cat',
+        '/data/file',
+      ),
+    ).toBe('new');
+  }, 180_000);
 
   it('brings the live data back when the restored stack does not come up', async () => {
     exec(`${STACK}-web-1`, 'sh', '-c', 'echo live > /data/file');

@@ -229,6 +229,8 @@ export class RestoreWorld {
     stack: string,
     content: {
       readonly volumes: Readonly<Record<string, string>>;
+      /** Keys of volumes that are not captured. */
+      readonly left?: readonly string[];
       readonly folders?: Readonly<Record<string, string>>;
       readonly secrets?: Readonly<Record<string, string>>;
       readonly change?: Partial<Manifest>;
@@ -245,6 +247,15 @@ export class RestoreWorld {
         mode: mode as '100644',
         blob: await this.blob(Buffer.from(await this.sim.source.blob(oid, 1e9)).toString()),
       });
+    const source: Manifest['files'][number][] = [];
+    if (layout.kind === 'app')
+      for (const { path, mode, oid } of at.listing.entries)
+        if (path.startsWith(`${layout.app.directory}/`))
+          source.push({
+            path,
+            mode: mode as '100644',
+            blob: await this.blob(Buffer.from(await this.sim.source.blob(oid, 1e9)).toString()),
+          });
     const keys = Object.keys(content.secrets ?? {}).map((key) => ({ scope: `stack/${stack}`, key }));
     const sealed = Buffer.from(
       JSON.stringify(keys.map((one) => ({ ...one, value: content.secrets?.[one.key] }))),
@@ -265,7 +276,15 @@ export class RestoreWorld {
         layout.kind === 'compose'
           ? { kind: 'compose', directory: layout.directory, files: [...layout.files], profiles: [] }
           : { kind: 'app' },
-      app: null,
+      app:
+        layout.kind === 'app'
+          ? {
+              name: layout.app.name,
+              version: layout.app.version,
+              catalog: { origin: 'fleet', directory: layout.app.directory },
+              source,
+            }
+          : null,
       vars: Object.fromEntries(
         Object.entries(declared.vars).map(([name, value]) => [
           name,
@@ -281,14 +300,14 @@ export class RestoreWorld {
       ),
       files,
       images: [],
-      volumes: Object.keys(content.volumes).map((key) => ({
+      volumes: [...Object.keys(content.volumes), ...(content.left ?? [])].map((key) => ({
         key,
         name: `${stack}_${key}`,
         external: false,
         driver: 'local',
         driverOpts: {},
         labels: {},
-        payload: key,
+        payload: Object.hasOwn(content.volumes, key) ? key : null,
       })),
       owners: [],
       vault: {

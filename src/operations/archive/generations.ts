@@ -35,6 +35,20 @@ export const originalFolder = (path: string): string => path.replace(GENERATION_
 export const generationVolume = (project: string, key: string, number: number): string =>
   `${project}_${key}_g${number}`;
 
+/** Where the files of a stack are to lie: those below a mounted folder of another generation in that one too. */
+export function filesInPlace<File extends { readonly path: string }>(
+  files: readonly File[],
+  generation: Generation | null,
+): readonly File[] {
+  const folders = Object.entries(generation?.folders ?? {});
+  return files.flatMap((file) => [
+    file,
+    ...folders.flatMap(([path, to]) =>
+      file.path.startsWith(`${path}/`) ? [{ ...file, path: to + file.path.slice(path.length) }] : [],
+    ),
+  ]);
+}
+
 /** Data of before a restore. */
 export interface Kept {
   readonly kind: 'volume' | 'folder';
@@ -70,6 +84,7 @@ export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<
     for (const user of users) await runtime.remove(user.id, signal);
     if (one.kind === 'volume') await payloads.removeVolume(one.name, signal);
     else await files.removeFolder(one.name);
+    store.deleteValue(`owned/${one.name}`);
     forgetKept(store, one.name);
     removed.push(one.name);
   }

@@ -40,8 +40,8 @@ export interface StagedVolume {
   readonly key: string;
   /** In the engine. */
   readonly name: string;
-  /** Name of the payload. */
-  readonly payload: string;
+  /** Name of the payload; null = made empty, for the first boot and its jobs to fill. */
+  readonly payload: string | null;
   /** Compose's hash of its definition, for its label. */
   readonly hash: string;
   readonly driverOpts: Readonly<Record<string, string>>;
@@ -240,9 +240,14 @@ export async function judge(bench: Workbench, stack: string, commit: string): Pr
 
 /** Names that nothing bears yet. */
 async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, signal: AbortSignal) {
-  const data = manifest.volumes.filter((one) => one.payload !== null && !one.external);
+  const isElsewhere = (one: Manifest['volumes'][number]): boolean =>
+    one.driver !== 'local' || one.driverOpts['device'] !== undefined;
+  // What the jobs of a first boot rebuild must not be the live data.
+  const isRebuilt = (one: Manifest['volumes'][number]): boolean =>
+    manifest.boot.kind === 'double' && one.payload === null && !isElsewhere(one);
+  const data = manifest.volumes.filter((one) => !one.external && (one.payload !== null || isRebuilt(one)));
   for (const one of data)
-    if (one.driver !== 'local' || one.driverOpts['device'] !== undefined)
+    if (isElsewhere(one))
       throw new Fault(
         'PAYLOAD_NO_WAY',
         `volume ${one.key} lies outside of the engine (driver ${one.driver}${one.driverOpts['device'] ? `, device ${one.driverOpts['device']}` : ''}): a second one would be the same data, so it is not restored beside it`,
@@ -259,7 +264,7 @@ async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, 
     volumes: data.map((one) => ({
       key: one.key,
       name: generationVolume(target, one.key, number),
-      payload: one.payload!,
+      payload: one.payload,
       driverOpts: { ...one.driverOpts },
       labels: Object.fromEntries(
         Object.entries(one.labels).filter(([name]) => !/^(com\.docker\.compose|dev\.windlass)\./.test(name)),
@@ -341,6 +346,11 @@ async function words(
       if (!one.external && !Object.hasOwn(plan.generation.volumes, one.key))
         lines.push(`volume ${one.name} is not in the archive and stays as it is`);
   } else lines.push(`nothing is deployed as ${target}: it is made anew`);
+  for (const one of plan.volumes)
+    if (one.payload === null)
+      lines.push(
+        `volume ${one.key} is not in the archive: it is made empty, for the first boot${plan.restoreJobs.length > 0 ? ` and ${plan.restoreJobs.join(', ')}` : ''} to fill`,
+      );
   for (const said of manifest.notCaptured) lines.push(`not in the archive: ${said}`);
   for (const { scope, key } of plan.vaultKeys) lines.push(`secret ${key} of ${scope} is put back into the vault`);
   const declared = live?.fleet.stacks.get(target);

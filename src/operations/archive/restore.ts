@@ -130,7 +130,7 @@ class Restoring {
   readonly #house: House;
   readonly #options: RestoreOptions;
   readonly #plan: RestorePlan;
-  #leases: HeldLeases;
+  readonly #leases: HeldLeases;
   #record: RestoreRecord;
 
   constructor(bench: Workbench, record: RestoreRecord, leases: HeldLeases, options: RestoreOptions) {
@@ -218,19 +218,11 @@ class Restoring {
         applied.desired.digest === judged.resolved.desired.digest &&
         applied.atMs >= this.#record.startedAtMs &&
         store.attempt(target) === null;
-      const after = isDeployed ? judged : await this.#deploy(() => deployAs(this.#bench, judged, 'restore', signal));
+      const after = isDeployed ? judged : await deployAs(this.#bench, judged, 'restore', signal);
       settleStack(this.#house, target, { judged: after, newest: commit, outcome: { kind: 'deployed' }, failures: 0 });
       this.#say(target, 'deployed and healthy', { phase: 'deployed' });
     }
     await this.#finish(clock.nowMs());
-  }
-
-  /** A deploy holds and releases the lease by itself; the hold keeps the controller away in between. */
-  async #deploy<T>(work: () => Promise<T>): Promise<T> {
-    const done = await work();
-    this.#leases.release();
-    this.#leases = holdLeases(this.#house, leased(this.#plan));
-    return done;
   }
 
   #prepare(): void {
@@ -289,24 +281,25 @@ class Restoring {
     for (const one of this.#plan.volumes) {
       if (isStaged(one.name)) continue;
       await this.#dropVolume(one.name, signal);
-      const expected = recordOf('volume', one.payload);
-      const written = await payloads.write(
-        () => archives.store.readBlob(expected.blob.digest, signal),
-        {
-          kind: 'volume',
-          name: one.name,
-          driverOpts: one.driverOpts,
-          labels: {
-            ...one.labels,
-            'com.docker.compose.project': target,
-            'com.docker.compose.volume': one.key,
-            'com.docker.compose.config-hash': one.hash,
-            [RESTORE_LABEL]: this.#record.id,
-          },
+      const volume = {
+        kind: 'volume' as const,
+        name: one.name,
+        driverOpts: one.driverOpts,
+        labels: {
+          ...one.labels,
+          'com.docker.compose.project': target,
+          'com.docker.compose.volume': one.key,
+          'com.docker.compose.config-hash': one.hash,
+          [RESTORE_LABEL]: this.#record.id,
         },
-        { signal, expected },
-      );
-      for (const lost of written.notRestored) this.#options.note?.(`volume ${one.name}: not restored: ${lost}`);
+      };
+      if (one.payload === null) await payloads.createVolume(volume, signal);
+      else {
+        const expected = recordOf('volume', one.payload);
+        const open = () => archives.store.readBlob(expected.blob.digest, signal);
+        const { notRestored } = await payloads.write(open, volume, { signal, expected });
+        for (const lost of notRestored) this.#options.note?.(`volume ${one.name}: not restored: ${lost}`);
+      }
       done(one.name, 'volume');
     }
     const tree = treeDirOf(settings.stateDir, target);
@@ -331,6 +324,9 @@ class Restoring {
     const { payloads } = toolsOf(this.#house);
     const found = await payloads.inspectVolume(name, signal);
     if (found?.labels[RESTORE_LABEL] === this.#record.id) await payloads.removeVolume(name, signal);
+    // Its next namesake gets its owner anew.
+    if (found === null || found.labels[RESTORE_LABEL] === this.#record.id)
+      this.#house.store.deleteValue(`owned/${name}`);
   }
 
   /** Ended jobs of the restore's hooks keep the staged volumes in use. */
@@ -436,7 +432,7 @@ class Restoring {
         await takeUpHooks(this.#bench, [target], { signal }).catch(() => []);
         await wake(this.#bench, target, signal);
         const judged = await judge(this.#bench, target, applied.revision);
-        if (needsWork(judged)) await this.#deploy(() => deployAs(this.#bench, judged, 'heal', signal));
+        if (needsWork(judged)) await deployAs(this.#bench, judged, 'heal', signal);
         this.#say(target, 'runs on its data of before');
       } else if (plan.live === null) {
         await runtime.down(target, signal);

@@ -1,6 +1,7 @@
 // Step: the stack's project folder holds the files of the revision.
 import type { Step } from '../../engine/step.ts';
 import type { FileToWrite } from '../../ports/files.ts';
+import { filesInPlace, generationOf } from '../archive/generations.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
 import { FILE_BYTES, filesToWrite, treeDirOf } from '../resolve.ts';
 import { editedKey, type Judged } from '../survey.ts';
@@ -32,9 +33,9 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
     async check(ctx, { payload }) {
       const judged = await judgedOf(run, ctx, payload.stack);
       const written = store.written(payload.stack);
+      const wanted = filesInPlace(judged.stack.files, generationOf(store, payload.stack));
       const same =
-        judged.stack.files.length === Object.keys(written).length &&
-        judged.stack.files.every((entry) => isWritten(written[entry.path], entry));
+        wanted.length === Object.keys(written).length && wanted.every((entry) => isWritten(written[entry.path], entry));
       const edited = judged.diff.changes.some((change) => change.cause === 'file-edited');
       // After an execute the folder was just written: what is edited again meanwhile is the next pass's.
       const there = await files.exists(judged.resolved.desired.projectDir);
@@ -47,7 +48,7 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
       if (edits.length > 0) store.putValue(editedKey(payload.stack), edits);
       const directory = treeDirOf(settings.stateDir, payload.stack);
       const before = store.written(payload.stack);
-      const wanted = filesOf(judged, directory);
+      const wanted = filesInPlace(filesOf(judged, directory), generationOf(store, payload.stack));
       // Listed before they are written: after a crash they are still known as ours.
       const intended = Object.fromEntries(
         wanted.filter((file) => !before[file.path]).map((file) => [file.path, `${file.mode} ${file.oid} ?`]),
