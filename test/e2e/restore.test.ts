@@ -34,6 +34,7 @@ volumes: { data: {}, dump: {} }
 `,
   [`stacks/${APP}.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\napp: dumped\n',
 };
+const PG = 'wlt-restore-pg';
 const exec = (container: string, ...command: string[]): string => docker('exec', container, ...command);
 
 const compose = (image: string) => `services:
@@ -67,7 +68,7 @@ describe('a restore', () => {
 
   beforeAll(async () => {
     fleet = new Fleet();
-    fleet.owns(STACK, OTHER, APP, `${APP}-boot1`);
+    fleet.owns(STACK, OTHER, APP, `${APP}-boot1`, PG, `${PG}-boot1`, `${PG}-2`, `${PG}-2-boot1`);
     fleet.removeLeftovers();
     fleet.push({
       [`stacks/${STACK}/stack.yaml`]:
@@ -202,6 +203,38 @@ describe('a restore', () => {
       ),
     ).toBe('new');
   }, 180_000);
+
+  it('replays a PostgreSQL server over its newer self, and beside it with the same password', async () => {
+    fleet.push({
+      [`stacks/${PG}.yaml`]:
+        'apiVersion: windlass/v1\nkind: Stack\napp: postgres\nvars: { image: "windlass-test/postgres:15" }\n',
+    });
+    const applied = await fleet.windlass('apply', '--stack', PG, '--yes');
+    expect(applied.code, applied.err).toBe(0);
+    await house.source.fetch();
+    /** Over the network, so that the password counts. */
+    const sql = (stack: string, statement: string): string =>
+      exec(
+        `${stack}-postgres-1`,
+        'sh',
+        '-c',
+        `PGPASSWORD="$POSTGRES_PASSWORD" psql -h "$(hostname -i)" -qtAX -U app -d app -c "${statement}"`,
+      );
+    sql(PG, 'create table t (v text); create role reader');
+    sql(PG, "insert into t values ('old')");
+    const made = (await backup(bench, PG, { signal: never })).archive;
+    sql(PG, "update t set v = 'new'; create table more (v text)");
+    for (const target of [`${PG}-2`, PG]) {
+      const answer = await planRestore(bench, { stack: PG, target, archive: made }, never);
+      if (answer.kind === 'wait') throw new Error(answer.why);
+      expect(answer.plan.boot.kind).toBe('double');
+      await restore(bench, answer.plan, { signal: never, backup: safety, id: `to-${target}` });
+      expect(sql(target, 'select v from t')).toBe('old');
+      expect(sql(target, "select count(*) from pg_tables where tablename = 'more'")).toBe('0');
+      expect(sql(target, "select count(*) from pg_roles where rolname = 'reader'")).toBe('1');
+      if (target !== PG) expect(sql(PG, 'select v from t')).toBe('new');
+    }
+  }, 300_000);
 
   it('brings the live data back when the restored stack does not come up', async () => {
     exec(`${STACK}-web-1`, 'sh', '-c', 'echo live > /data/file');
