@@ -4,6 +4,7 @@ import { Nudges } from './controller/nudges.ts';
 import type { StackDiff } from './core/diff/change.ts';
 import { asFault, Fault } from './core/fault.ts';
 import type { HookPhase } from './core/hook/phase.ts';
+import { renderHooks } from './core/render/hooks.ts';
 import type { RequestSnapshot } from './core/request/life.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
@@ -127,18 +128,11 @@ export class Surface {
     readonly diagnostics: readonly Diagnostic[];
     readonly faults: readonly Fault[];
   }> {
-    const at = await this.fleet();
-    const diagnostics: Diagnostic[] = [...at.fleet.diagnostics];
-    for (const broken of at.fleet.broken.values()) diagnostics.push(...broken);
+    const { at, diagnostics: declared } = await this.declared();
+    const diagnostics = [...declared];
     const faults: Fault[] = [];
-    // Loaded for them alone: a fleet without such documents reads no keys.
-    if (at.listing.entries.some(({ path }) => path.startsWith('requests/') || path.startsWith('trust/policy/'))) {
-      const { checkTrustDocuments } = await import('./operations/trust/check-documents.ts');
-      diagnostics.push(...(await checkTrustDocuments(this.house, at.listing.entries)));
-    }
     await Promise.all(
       [...at.fleet.stacks.values()].map(async (stack) => {
-        diagnostics.push(...stack.warnings);
         try {
           await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
         } catch (error) {
@@ -149,6 +143,24 @@ export class Surface {
       }),
     );
     return { at, diagnostics, faults };
+  }
+
+  /** The same as far as it can be told without Compose. */
+  async declared(): Promise<{ readonly at: FleetAt; readonly diagnostics: readonly Diagnostic[] }> {
+    const at = await this.fleet();
+    const diagnostics: Diagnostic[] = [...at.fleet.diagnostics];
+    for (const broken of at.fleet.broken.values()) diagnostics.push(...broken);
+    for (const stack of at.fleet.stacks.values()) {
+      diagnostics.push(...stack.warnings);
+      for (const phase of Object.keys(stack.hooks) as HookPhase[])
+        diagnostics.push(...renderHooks(stack, at.fleet.stacks, phase).diagnostics);
+    }
+    // Loaded for them alone: a fleet without such documents reads no keys.
+    if (at.listing.entries.some(({ path }) => path.startsWith('requests/') || path.startsWith('trust/policy/'))) {
+      const { checkTrustDocuments } = await import('./operations/trust/check-documents.ts');
+      diagnostics.push(...(await checkTrustDocuments(this.house, at.listing.entries)));
+    }
+    return { at, diagnostics };
   }
 
   /** The resolved Compose project, secrets masked. */

@@ -5,6 +5,7 @@ import { command as apply } from './commands/apply.ts';
 import * as approval from './commands/approve.ts';
 import * as backups from './commands/backups.ts';
 import * as catalog from './commands/catalog.ts';
+import { command as check } from './commands/check.ts';
 import { command as completion } from './commands/completion.ts';
 import { command as diff } from './commands/diff.ts';
 import { command as doctor } from './commands/doctor.ts';
@@ -90,6 +91,7 @@ export const COMMANDS: readonly Command[] = [
   trustStatus,
   verify,
   requests,
+  check,
   set,
   vault.get,
   vault.list,

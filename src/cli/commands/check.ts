@@ -1,0 +1,73 @@
+// `windlass check`: for the CI of a pull request, in a clone with its whole history and no engine: is what is declared right, and what do
+// the requests of HEAD still lack. Never says that a request will run: what is revoked, claimed or rewritten only the controller knows.
+import { helpOf } from '../../core/state/trust/authority.ts';
+import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
+import { idOfPath } from '../../core/state/trust/request-file.ts';
+import type { Command } from '../command.ts';
+import { EXIT } from '../exit.ts';
+import { deskOf } from '../own-clone.ts';
+import { formatDiagnostic, inReadingOrder } from '../views/diagnostic.ts';
+import { oneLine } from '../views/table.ts';
+
+interface Row {
+  readonly id: string;
+  readonly state: string;
+  readonly reason: string;
+  readonly detail: string;
+  readonly missing: number;
+  readonly mayStillSign: readonly string[];
+  readonly asked: string | null;
+  readonly approved: readonly string[];
+}
+
+const rowOf = (id: string, one: RequestEvaluation): Row => ({
+  id,
+  state: one.state,
+  reason: one.reason,
+  detail: one.detail,
+  missing: one.missing,
+  mayStillSign: one.mayStillSign,
+  asked: one.requester?.principal ?? null,
+  approved: one.approvals.map((approval) => approval.principal),
+});
+
+/** States in which nothing is left for people to do. */
+const SETTLED = new Set(['ready', 'scheduled', 'expired', 'withdrawn', 'rejected']);
+
+export const command: Command = {
+  words: ['check'],
+  summary:
+    'for the CI of a pull request: validate what HEAD declares, and tell which approvals its requests still lack',
+  usage: '',
+  example: 'windlass check >> "$GITHUB_STEP_SUMMARY"',
+  arity: [0, 0],
+  async run(context) {
+    const { io, json, surface } = context;
+    const { at, diagnostics } = await (await surface('scratch')).declared();
+    const errors = diagnostics.filter((one) => one.severity === 'error');
+    const ids = at.listing.entries.flatMap(({ path }) => idOfPath(path) ?? []);
+    const rows: Row[] = [];
+    if (ids.length > 0) {
+      const desk = await deskOf(context);
+      const authority = await desk.authority();
+      for (const id of ids) {
+        const evaluation = await desk.evaluate(authority, id);
+        if (evaluation) rows.push(rowOf(id, evaluation));
+      }
+    }
+    if (json) io.json({ commit: at.revision.commit, stacks: at.fleet.stacks.size, diagnostics, requests: rows });
+    else {
+      for (const one of inReadingOrder(diagnostics)) io.words(`${formatDiagnostic(io.inWords, one)}\n`);
+      io.data(`${at.fleet.stacks.size} stacks, ${errors.length} errors; ${rows.length} requests`);
+      for (const row of rows) {
+        io.data(`- **${row.id}**: ${row.state}, ${row.reason}${row.detail ? `: ${oneLine(row.detail)}` : ''}`);
+        if (row.asked) io.data(`  asked by ${row.asked}; approved by ${row.approved.join(', ') || 'nobody yet'}`);
+        if (row.missing > 0)
+          io.data(`  missing ${row.missing} of ${row.mayStillSign.join(', ')}: \`windlass approve ${row.id}\``);
+        if (row.state === 'refused') io.data(`  ${helpOf(row.reason as Parameters<typeof helpOf>[0])}`);
+      }
+    }
+    if (errors.length > 0) return EXIT.usage;
+    return rows.every((row) => SETTLED.has(row.state)) ? EXIT.done : EXIT.refused;
+  },
+};

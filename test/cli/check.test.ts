@@ -1,0 +1,45 @@
+// `windlass check` as the CI of a pull request runs it: in a clone, without an engine.
+import { spawnSync } from 'node:child_process';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { People } from './trust-people.ts';
+
+const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
+
+describe('windlass check', () => {
+  let people: People;
+  const check = (...more: string[]) => {
+    const env = { ...people.env, DOCKER_HOST: 'unix:///nowhere.sock', PATH: process.env['PATH'] ?? '' };
+    const ran = spawnSync(process.execPath, [MAIN, 'check', ...more], { cwd: people.fleet, env, encoding: 'utf8' });
+    return { code: ran.status, out: ran.stdout, err: ran.stderr };
+  };
+  beforeAll(async () => {
+    people = new People();
+    await people.begin();
+  });
+  afterAll(() => people.close());
+
+  it('is content with what is right, and needs no engine', () => {
+    expect(check()).toMatchObject({ code: 0, out: '1 stacks, 0 errors; 0 requests\n' });
+  });
+
+  it('names the approvals that are missing and ends with 5 until they are there', async () => {
+    await people.say('anna', 'request', 'purge', 'shop', '--volumes', 'all', '--reason', 'closed', '--id', 'one');
+    expect(check()).toMatchObject({
+      code: 5,
+      out: expect.stringMatching(/missing 2 of bert, cleo: `windlass approve one`/),
+    });
+    await people.say('bert', 'approve', 'one');
+    await people.say('cleo', 'approve', 'one');
+    const { code, out } = check('-o', 'json');
+    expect([code, JSON.parse(out).requests]).toEqual([
+      0,
+      [expect.objectContaining({ id: 'one', state: 'ready', asked: 'anna', approved: ['bert', 'cleo'] })],
+    ]);
+  });
+
+  it('tells what is declared wrongly with its place, and ends with 3', () => {
+    people.commitFile('stacks/bad/stack.yaml', 'apiVersion: windlass/v1\nkind: Stack\nnonsense: 1\n');
+    expect(check()).toMatchObject({ code: 3, err: expect.stringMatching(/stacks\/bad\/stack\.yaml:3:1/) });
+  });
+});
