@@ -119,6 +119,8 @@ describe('a restore in place', () => {
     );
     expect(words).toMatch(/volume shop_cache is not in the archive and stays as it is/);
     expect(words).toMatch(/secret PASSWORD of stack\/shop is put back/);
+    expect(words).toMatch(/git differs: web image: windlass-test\/busybox:1 → windlass-test\/web:1/);
+    expect(words).not.toMatch(/git differs: web environment/);
     expect(JSON.stringify(plan)).not.toMatch(/old secret|new secret/);
     expect(plan.commit).toBe((await planned(world, { archive })).commit);
   });
@@ -171,11 +173,14 @@ describe('a restore in place', () => {
     await run(world, await planned(world, { archive }), 'r2');
     expect(world.sees('shop-web-1', '/data')).toBe('old data');
     expect(volumes(world)).toEqual(['shop_cache', 'shop_data', 'shop_data_g1', 'shop_data_g2']);
+    const pins = () => [...world.sim.house.store.values('archive-pin/').values()];
+    expect(pins()).toContain('safety archive of the restore r2');
     // The grace period ends; what is in use stays.
     await world.sim.clock.advance(8 * 24 * 60 * 60_000);
     await world.sim.run(sweepKept(world.bench, never));
     expect(volumes(world)).toEqual(['shop_cache', 'shop_data_g2']);
     expect(keptData(world.sim.house.store)).toEqual([]);
+    expect(pins()).toEqual(['the stack shop is restored from it']);
   });
 
   it('brings the data, files and secrets of before back when the new one does not come up', async () => {

@@ -66,9 +66,23 @@ export const keptData = (store: Store): readonly Kept[] => [...store.values('kep
 export const keep = (store: Store, kept: Kept): void => store.putValue(keptKey(kept.name), kept);
 export const forgetKept = (store: Store, name: string): void => store.deleteValue(keptKey(name));
 
+const PINNED = /^safety archive of the restore (.+)$/;
+export const safetyPin = (restore: string): string => `safety archive of the restore ${restore}`;
+
+/** As long as the data of before stays, so does its archive; then retention decides. */
+function releaseSafetyArchives(store: Store, nowMs: number): void {
+  for (const [key, why] of store.values('archive-pin/')) {
+    const [, restore] = PINNED.exec(String(why)) ?? [];
+    if (restore === undefined) continue;
+    const record = store.value(`restore/${restore}`) as { readonly endedAtMs: number } | undefined;
+    if (!record || (record.endedAtMs > 0 && record.endedAtMs + GRACE_MS <= nowMs)) store.deleteValue(key);
+  }
+}
+
 /** Removes what was kept long enough and that nothing uses. What cannot be removed stays listed and is tried again. */
 export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<readonly string[]> {
   const { store, clock, payloads, files, runtime } = bench.house;
+  releaseSafetyArchives(store, clock.nowMs());
   const due = keptData(store).filter((one) => one.untilMs <= clock.nowMs());
   if (due.length === 0 || payloads === null) return [];
   const { containers } = (await bench.look.fresh('known')).observed;

@@ -1,9 +1,12 @@
 // Plan of a restore: reads every blob, renders what the archive holds under the name of its target, and looks at everything that could stand
 // in its way, before anything is touched. Changes nothing; its answer is plain JSON without secrets.
 import { blobsOf, type Manifest, type ReadArchive, readManifest } from '../../core/archive/manifest.ts';
+import { fieldChanges } from '../../core/diff/diff.ts';
+import { imageNamed } from '../../core/diff/index-observed.ts';
 import { Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { Applied } from '../../core/state/applied.ts';
+import type { DesiredService } from '../../core/state/desired.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
 import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { Payloads } from '../../ports/payloads.ts';
@@ -105,6 +108,8 @@ export async function planRestore(
   bench: Workbench,
   request: RestoreRequest,
   signal: AbortSignal,
+  /** Providers that are restored before it → their made commits, which the source of `bench` knows. */
+  beside: ReadonlyMap<string, string> = new Map(),
 ): Promise<RestorePlanned> {
   const { house } = bench;
   const { archives, payloads } = toolsOf(house);
@@ -128,7 +133,8 @@ export async function planRestore(
       },
     );
   // Opened once, so that it is known to open; nothing of it is kept.
-  const values = await openVaultValues(house, manifest, signal);
+  const isMinted = request.secrets === 'mint';
+  const values = isMinted ? [] : await openVaultValues(house, manifest, signal);
 
   const live = await liveFleet(bench);
   const {
@@ -143,11 +149,14 @@ export async function planRestore(
     target,
     overrides: request,
     live,
+    beside,
     archives: archives.store,
     signal,
   });
   const lines = [...said];
-  const waiting = Object.values(integrate).find((provider) => store.applied(provider) === null);
+  const waiting = Object.values(integrate).find(
+    (provider) => !beside.has(provider) && store.applied(provider) === null,
+  );
   if (waiting !== undefined) return { kind: 'wait', why: `its provider ${waiting} is not deployed yet` };
 
   const applied = store.applied(target);
@@ -199,13 +208,18 @@ export async function planRestore(
       folders: generation.folders,
     },
     replaced: replacedBy(house, applied, generation),
-    vaultKeys: manifest.vault.keys.map(({ scope, key }) => ({
-      scope: scopeFor(scope, manifest.stack, target),
-      key,
-    })),
+    vaultKeys: isMinted
+      ? []
+      : manifest.vault.keys.map(({ scope, key }) => ({ scope: scopeFor(scope, manifest.stack, target), key })),
     lines: [],
   };
-  return { kind: 'plan', plan: { ...plan, lines: [...(await words(bench, plan, manifest, live, signal)), ...lines] } };
+  const told = [
+    ...(await words(bench, plan, manifest, live, signal)),
+    ...(await whereGitDiffers(bench, judged, live, signal)),
+    ...imageWords(judged, manifest),
+    ...lines,
+  ];
+  return { kind: 'plan', plan: { ...plan, lines: told } };
 }
 
 /** Throws ARCHIVE_UNTRUSTED for a signature that does not count here. */
@@ -364,4 +378,51 @@ async function words(
         : `git does not declare ${target}: add it to the fleet to keep it up to date`,
   );
   return lines;
+}
+
+/** The tag that the archive names may be another image by now; the digest is known, not kept. */
+function imageWords({ index }: Judged, manifest: Manifest): readonly string[] {
+  return manifest.images.flatMap(({ service, reference, imageId }) => {
+    const there = imageNamed(index, reference);
+    if (!there) return [`image ${reference} of ${service} is not on the engine: it is pulled, or built`];
+    if (imageId !== null && there.id !== imageId)
+      return [`image ${reference} of ${service} is another one now than when the archive was made`];
+    return [];
+  });
+}
+
+const MOST_DIFFERENCES = 20;
+
+/** What the first deploy from git would change again. */
+async function whereGitDiffers(
+  bench: Workbench,
+  judged: Judged,
+  live: FleetAt | null,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const declared = live?.fleet.stacks.get(judged.name);
+  if (!live || !declared) return [];
+  let services: readonly DesiredService[];
+  try {
+    services = (await bench.resolver.resolve(declared, live, signal)).desired.services;
+  } catch (error) {
+    signal.throwIfAborted();
+    return [`what git declares cannot be compared: ${bench.house.redact((error as Error).message)}`];
+  }
+  const restored = judged.resolved.desired.services;
+  const lines: string[] = [];
+  for (const service of services) {
+    const before = restored.find((one) => one.name === service.name);
+    if (!before) lines.push(`git differs: it has the service ${service.name} too`);
+    // A secret that differs now is that of the archive afterwards.
+    else
+      for (const { path, before: old, after } of fieldChanges(before, service))
+        if (old !== after && !/\.dev\.windlass\./.test(path))
+          lines.push(`git differs: ${service.name} ${path}: ${old ?? 'nothing'} → ${after ?? 'nothing'}`);
+  }
+  for (const { name } of restored)
+    if (!services.some((one) => one.name === name)) lines.push(`git differs: it has no service ${name}`);
+  return lines.length <= MOST_DIFFERENCES
+    ? lines
+    : [...lines.slice(0, MOST_DIFFERENCES), `git differs in ${lines.length - MOST_DIFFERENCES} more places`];
 }

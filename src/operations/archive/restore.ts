@@ -11,7 +11,7 @@ import { takeUpHooks } from '../steps/run-hook.ts';
 import { needsWork, type Workbench } from '../workbench.ts';
 import { commitIdOf, forgetMade, type MadeCommit, putMade } from './archive-source.ts';
 import { bootName, deployAs, dropFirstBoot, firstBoot } from './first-boot.ts';
-import { GRACE_MS, generationOf, keep, mergeGenerations, putGeneration } from './generations.ts';
+import { GRACE_MS, generationOf, keep, mergeGenerations, putGeneration, safetyPin } from './generations.ts';
 import { judge, liveFleet, type RestorePlan, readArchive, toolsOf } from './plan-restore.ts';
 import { wake } from './quiesce.ts';
 import { openVaultValues, type VaultBefore, vaultWrites } from './vault-values.ts';
@@ -193,7 +193,7 @@ class Restoring {
       const safetyArchive = this.#plan.safety ? await this.#options.backup(target, 'safety') : null;
       if (safetyArchive === null) this.#save({ phase: 'archived' });
       else {
-        store.putValue(pinKey(safetyArchive), `safety archive of the restore ${this.#record.id}`);
+        store.putValue(pinKey(safetyArchive), safetyPin(this.#record.id));
         this.#say('live data', `archived as ${safetyArchive}`, { phase: 'archived', safetyArchive });
       }
     }
