@@ -30,6 +30,7 @@ export const command: Command = {
       }
     };
     const known = desk.events({ ...filter, limit });
+    if (known.length === 0 && args[0] !== undefined) await desk.statusOf(args[0]);
     if (json && !follow) io.json(known);
     else for (const event of known) say(event);
     let last = known.at(-1)?.seq ?? 0;

@@ -14,6 +14,8 @@ export const command: Command = {
     const limit = countFlag(flags, 'limit', 20);
     const desk = await surface('state');
     const runs = desk.history(args[0], limit);
+    // A name that nobody knows is a mistake, not a stack without a past.
+    if (runs.length === 0 && args[0] !== undefined) await desk.statusOf(args[0]);
     if (json) io.json(runs);
     else if (runs.length === 0) io.words('nothing was done yet');
     else
