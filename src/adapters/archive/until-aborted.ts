@@ -11,15 +11,18 @@ export async function* untilAborted(
     return;
   }
   const iterator = source[Symbol.asyncIterator]();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  aborted.catch(() => {});
-  const onAbort = () => reject(new Fault('CANCELLED', 'the archive store was told to stop', { cause: signal.reason }));
+  let leave: (() => void) | null = null;
+  const onAbort = () => leave?.();
   signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
   let isDone = false;
   try {
     for (;;) {
-      const step = await Promise.race([iterator.next(), aborted]);
+      // One promise a step: a race against one that lives on would keep every chunk until the end.
+      const step = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
+        leave = () => reject(new Fault('CANCELLED', 'the archive store was told to stop', { cause: signal.reason }));
+        if (signal.aborted) leave();
+        else iterator.next().then(resolve, reject);
+      });
       if (step.done) {
         isDone = true;
         return;
