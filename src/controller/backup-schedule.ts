@@ -1,11 +1,10 @@
 // Backup schedule: makes the backups that are due, one at a time, and keeps to `keep` after each. A stack's backup runs inside its own pass, so
-// that nothing else of this controller works on the stack meanwhile; one that fails is tried again, with growing pauses of its own.
+// that no deploy waits for a lease meanwhile; one that fails is tried again, with growing pauses of its own.
 import { asFault, type Fault } from '../core/fault.ts';
 import { Archives } from '../operations/archive/archives.ts';
 import { backup } from '../operations/archive/backup.ts';
 import { backupFailed, backupSucceeded, isBackupDue } from '../operations/archive/backup-due.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { leaseName } from '../operations/leases.ts';
 import type { Workbench } from '../operations/workbench.ts';
 
 /** How often it is looked which stacks are due. */
@@ -42,8 +41,7 @@ export class BackupSchedule {
     if (signal.aborted || this.#isWorking) return;
     this.#isWorking = true;
     try {
-      if (this.#isHeldByOthers(name) || !(await isBackupDue(bench, at, name))) return;
-      log(`${name}: backup (schedule)`);
+      if (!(await isBackupDue(bench, at, name))) return;
       const note = (line: string): void => log(`${name}: ${line}`);
       const done = await backup(bench, name, { signal, note, trigger: 'schedule' });
       backupSucceeded(bench, name);
@@ -51,19 +49,13 @@ export class BackupSchedule {
       await this.#keep(at, name);
     } catch (error) {
       const fault = asFault(error, 'ARCHIVE_FAILED');
+      // Whoever works on the stack now is waited for.
       if (signal.aborted || fault.code === 'CANCELLED' || fault.code === 'LOCK_HELD') return;
       this.#failed(name, fault);
     } finally {
       this.#isWorking = false;
     }
     await this.look(at);
-  }
-
-  /** A request in this very process works under the same owner, so that the lease alone would let us in. */
-  #isHeldByOthers(name: string): boolean {
-    const { clock, settings, store } = this.#options.bench.house;
-    const lease = store.leases().find((one) => one.name === leaseName(name));
-    return lease !== undefined && lease.expiresAtMs > clock.nowMs() && !settings.hasEnded(lease.owner);
   }
 
   #failed(name: string, fault: Fault): void {

@@ -1,5 +1,7 @@
 // Leases: one writer per stack and engine. Held with a heartbeat while an operation runs; expire by themselves after a crash.
+// An operation may run another inside of itself: the lease is let go with the last of them. One that stands alone shares it with nobody.
 import { Fault } from '../core/fault.ts';
+import type { Store } from '../ports/store.ts';
 import type { House } from './house.ts';
 
 export const LEASE_MS = 30_000;
@@ -10,17 +12,29 @@ export interface HeldLeases {
   release(): void;
 }
 
+/** What this process holds: the store knows processes only. */
+const heldHere = new WeakMap<Store, Map<string, { holders: number; readonly isAlone: boolean }>>();
+
 /** All or nothing, in name order. Throws LOCK_HELD naming the owner. `lost` is called when a heartbeat finds the lease gone. */
 export function holdLeases(
   house: House,
   stacks: readonly string[],
   lost: (stack: string) => void = () => {},
+  options: { readonly alone?: boolean } = {},
 ): HeldLeases {
   const { store, clock, settings } = house;
+  const { alone: isAlone = false } = options;
+  const here = heldHere.get(store) ?? new Map<string, { holders: number; readonly isAlone: boolean }>();
+  heldHere.set(store, here);
   const held: string[] = [];
   const release = (): void => {
     clearInterval(timer);
-    for (const stack of held.splice(0)) store.release(leaseName(stack), settings.owner);
+    for (const stack of held.splice(0)) {
+      const known = here.get(stack);
+      if (known && --known.holders > 0) continue;
+      here.delete(stack);
+      store.release(leaseName(stack), settings.owner);
+    }
   };
   const timer = setInterval(() => {
     for (const stack of held)
@@ -33,6 +47,11 @@ export function holdLeases(
   timer.unref();
   try {
     for (const stack of [...stacks].sort()) {
+      const known = here.get(stack);
+      if (known && (isAlone || known.isAlone))
+        throw new Fault('LOCK_HELD', `stack ${stack} is being worked on by another operation of this process`, {
+          data: { stack, owner: settings.owner },
+        });
       const acquire = () => store.acquire(leaseName(stack), settings.owner, LEASE_MS, clock.nowMs());
       const holder = () => store.leases().find((lease) => lease.name === leaseName(stack));
       let got = acquire();
@@ -49,6 +68,8 @@ export function holdLeases(
         });
       }
       held.push(stack);
+      if (known) known.holders++;
+      else here.set(stack, { holders: 1, isAlone });
     }
   } catch (error) {
     release();

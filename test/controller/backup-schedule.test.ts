@@ -104,13 +104,19 @@ describe('a schedule', () => {
     expect(backups()).toHaveLength(1);
   });
 
-  it('is kept by a backup that a person made', async () => {
-    const { sim, backups } = await desk();
-    await pass(sim, 54 * MINUTE + 59_000);
-    await sim.run(backup(sim.bench, 'shop', { signal: new AbortController().signal }));
-    await pass(sim, 10 * MINUTE);
-    // Made before the hour, so the one of the hour is made as well, and no third.
+  it('is kept by a backup that a person made after its time, and not by one from before', async () => {
+    const { sim, start, controller, backups } = await desk();
+    await pass(sim, 40 * MINUTE);
+    const byHand = () => sim.run(backup(sim.bench, 'shop', { signal: new AbortController().signal }));
+    await byHand();
+    await pass(sim, 25 * MINUTE);
     expect(backups().map((one) => one.trigger)).toEqual(['cli', 'schedule']);
+    await sim.run(controller.stop());
+    await pass(sim, HOUR);
+    await byHand();
+    await start();
+    await pass(sim, 5 * MINUTE);
+    expect(backups().map((one) => one.trigger)).toEqual(['cli', 'schedule', 'cli']);
   });
 
   it('of two stacks makes one after the other, and both', async () => {

@@ -46,14 +46,17 @@ const failingOf = ({ store }: House, stack: string): FailingBackup | null =>
 
 /** Null for a stack without a schedule, and for one that is not deployed. A stack that cannot be read now keeps the one that it was deployed with. */
 async function scheduleOf(bench: Workbench, at: FleetAt, name: string): Promise<string | null> {
-  const applied = bench.house.store.applied(name);
+  const { store } = bench.house;
+  const declared = at.fleet.stacks.get(name);
+  if (declared) {
+    const { schedule } = backupSettingsOf(declared);
+    return schedule !== undefined && store.applied(name) ? schedule : null;
+  }
+  const applied = at.fleet.broken.has(name) ? store.applied(name) : null;
   if (!applied) return null;
-  const declared =
-    at.fleet.stacks.get(name) ??
-    (at.fleet.broken.has(name)
-      ? (await bench.reader.read(applied.revision).catch(() => null))?.fleet.stacks.get(name)
-      : undefined);
-  return (declared && backupSettingsOf(declared).schedule) ?? null;
+  const before = await bench.reader.read(applied.revision).catch(() => null);
+  const known = before?.fleet.stacks.get(name);
+  return (known && backupSettingsOf(known).schedule) ?? null;
 }
 
 /** Is the stack to be backed up now? Never done, it is due at the first time after its schedule was first seen. */

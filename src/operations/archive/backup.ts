@@ -46,14 +46,14 @@ export interface LastBackup extends BackedUp {
 
 export const lastBackupKey = (stack: string): string => `last-backup/${stack}`;
 
-/** Throws NOT_FOUND when the stack is not deployed, PAYLOAD_* and ARCHIVE_*; then nothing is listed. */
+/** Throws NOT_FOUND when the stack is not deployed, LOCK_HELD, PAYLOAD_* and ARCHIVE_*; then nothing is listed. */
 export async function backup(bench: Workbench, stack: string, options: BackupOptions): Promise<BackedUp> {
   const { house } = bench;
   const { store, clock } = house;
   const { signal, purpose = 'backup' } = options;
   const applied = store.applied(stack);
   if (!applied) throw new Fault('NOT_FOUND', `stack ${stack} is not deployed, so there is nothing to back up`);
-  const leases = options.within ? null : holdLeases(house, [stack]);
+  const leases = options.within ? null : holdLeases(house, [stack], undefined, { alone: true });
   const hooks: HookRecord[] = [];
   const begun: RunRecord = {
     id: clock.id(),

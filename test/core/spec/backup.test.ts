@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Backup, backupMistakes, bootOf, captures, effectiveSettings } from '../../../src/core/spec/backup.ts';
 import { checkText } from '../../../src/core/spec/check.ts';
@@ -21,6 +23,12 @@ drill: { schedule: "0 5 * * 0" }
 `;
 
 describe('backup.yaml', () => {
+  it('in the README of the apps is one', () => {
+    const text = readFileSync(join(import.meta.dirname, '../../../apps/README.md'), 'utf8');
+    const [, example] = /```yaml\n(apiVersion: windlass\/v1\nkind: Backup\n[^`]*)```/.exec(text) ?? [];
+    expect(checkText('Backup', 'README.md', example ?? '').diagnostics).toEqual([]);
+  });
+
   it('is read whole', () => {
     expect(backup(WHOLE)).toMatchObject({ quiesce: { web: 'pause' }, restore: ['replay-db'], keep: { monthly: 12 } });
   });
@@ -51,6 +59,17 @@ describe('backup.yaml', () => {
     expect(found.map((one) => [one.code, one.summary, one.help, one.place?.line])).toEqual([
       ['JOB_UNKNOWN', 'unknown job `replay-db`', 'did you mean `replay-dbs`?', 7],
       ['SERVICE_UNKNOWN', 'unknown service `cache`', undefined, 4],
+    ]);
+  });
+
+  it.each([
+    ['schedule: "0 0 30 2 *"', 'wrong value for `schedule`', /never comes/],
+    ['drill: { schedule: "0 25 * * *" }', 'wrong value for `drill.schedule`', /found 0 25/],
+  ])('refuses a schedule that cannot be kept: %s', (body, summary, detail) => {
+    const checked = read(body);
+    const found = backupMistakes(checked.value!, { jobs: [], services: null }, checked.place);
+    expect(found).toMatchObject([
+      { code: 'SPEC_INVALID', summary, detail: expect.stringMatching(detail), place: { line: 3 } },
     ]);
   });
 
