@@ -15,6 +15,8 @@ export interface Overrides {
   readonly ports?: Readonly<Record<string, readonly string[]>>;
   readonly integrate?: Readonly<Record<string, string>>;
   readonly skipIntegration?: readonly string[];
+  /** `mint`: the values of the archive are left alone, and what can be minted is minted anew. Default `copy`. */
+  readonly secrets?: 'copy' | 'mint';
 }
 
 export interface MadeStackInput {
@@ -26,6 +28,8 @@ export interface MadeStackInput {
   readonly overrides: Overrides;
   /** What is declared here now; null when no repository can be read. */
   readonly live: FleetAt | null;
+  /** Providers that will be deployed before it → the made commit that they will run at. */
+  readonly beside: ReadonlyMap<string, string>;
   /** Verified blobs are read again for their ids of git. */
   readonly archives: ArchiveStore;
   readonly signal: AbortSignal;
@@ -182,7 +186,14 @@ function documentOf(
   const vars: Doc =
     missing('vars') && declared
       ? { ...declared.vars }
-      : Object.fromEntries(Object.entries(manifest.vars).map(([name, one]) => [name, varOf(one, manifest, target)]));
+      : Object.fromEntries(
+          Object.entries(manifest.vars).map(([name, one]) => [
+            name,
+            one.kind === 'secret' && overrides.secrets === 'mint'
+              ? mintOf(manifest, name)
+              : varOf(one, manifest, target),
+          ]),
+        );
   const hooks = spec['hooks'] ?? (missing('spec') && declared?.layout.kind === 'compose' ? declared.hooks : undefined);
   const group = manifest.group ?? (missing('group') ? declared?.group : null);
   return {
@@ -204,6 +215,12 @@ function documentOf(
     // What the fleet does not declare would else be taken for something that left it.
     ...(live?.fleet.stacks.has(target) || live?.fleet.broken.has(target) ? {} : { prune: false }),
   };
+}
+
+/** As the stack's own document asks for it; an app's secret has no policy of its own there. */
+function mintOf(manifest: Manifest, name: string): string {
+  const said = (manifest.spec as { vars?: Record<string, unknown> }).vars?.[name];
+  return typeof said === 'string' && said.startsWith('@secret') ? said : '@secret!';
 }
 
 function varOf(one: ManifestVar, manifest: Manifest, target: string): unknown {
@@ -231,7 +248,7 @@ async function fleetDocument({ live, bench }: MadeStackInput, folders: ReadonlyS
 
 /** Files of the providers and of theirs, as they are declared here, or deployed where they are not declared. Throws NOT_FOUND. */
 async function providerFiles(
-  { bench, live, target, manifest }: MadeStackInput,
+  { bench, live, beside, target, manifest }: MadeStackInput,
   integrate: Readonly<Record<string, string>>,
   folders: Set<string>,
 ): Promise<readonly MadeFile[]> {
@@ -242,7 +259,7 @@ async function providerFiles(
     const [plug, name] = edge;
     if (seen.has(name)) continue;
     seen.add(name);
-    const at = await declaredAt(bench, live, name);
+    const at = await declaredAt(bench, live, beside, name);
     const stack = at?.fleet.stacks.get(name);
     if (!at || !stack) {
       const was = manifest.integrate[plug]?.app;
@@ -266,7 +283,14 @@ async function providerFiles(
   return files;
 }
 
-async function declaredAt(bench: Workbench, live: FleetAt | null, name: string): Promise<FleetAt | null> {
+async function declaredAt(
+  bench: Workbench,
+  live: FleetAt | null,
+  beside: ReadonlyMap<string, string>,
+  name: string,
+): Promise<FleetAt | null> {
+  const made = beside.get(name);
+  if (made !== undefined) return bench.reader.read(made);
   if (live?.fleet.stacks.has(name)) return live;
   const applied = bench.house.store.applied(name);
   return applied ? bench.reader.read(applied.revision) : null;

@@ -2,7 +2,9 @@
 import { Fault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
 import { backup } from '../archive/backup.ts';
+import { type ClonePlan, clone, cloneDigest, planClone } from '../archive/clone.ts';
 import { planRestore, type RestorePlan, restoreDigest } from '../archive/plan-restore.ts';
+import { planRecover, type RecoverPlan, recover, recoverDigest, stepsOf } from '../archive/recover.ts';
 import { type RestoreOptions, restore, restoreRecord, resumeRestore } from '../archive/restore.ts';
 import type { Workbench } from '../workbench.ts';
 import { type PurgePlan, planPurge, purge, purgeDigest } from './purge.ts';
@@ -10,7 +12,9 @@ import { type PurgePlan, planPurge, purge, purgeDigest } from './purge.ts';
 /** Plain JSON without a secret: on record before the first change, so that it can be finished after a crash. */
 export type RequestWork =
   | { readonly operation: 'purge'; readonly plan: PurgePlan }
-  | { readonly operation: 'restore'; readonly plan: RestorePlan };
+  | { readonly operation: 'restore'; readonly plan: RestorePlan }
+  | { readonly operation: 'recover'; readonly plan: RecoverPlan }
+  | { readonly operation: 'clone' | 'move'; readonly plan: ClonePlan };
 
 export type WorkPlan =
   | { readonly kind: 'plan'; readonly work: RequestWork }
@@ -20,15 +24,25 @@ export type WorkPlan =
 /** Reads only. What stands in its way is a reason to wait: nothing is spent by it. */
 export async function planWork(bench: Workbench, request: Request, signal: AbortSignal): Promise<WorkPlan> {
   try {
-    if (request.kind === 'Purge') {
-      const facts = await planPurge(bench.house, bench.look, request, signal);
-      return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'purge', plan: facts.plan } };
+    switch (request.kind) {
+      case 'Purge': {
+        const facts = await planPurge(bench.house, bench.look, request, signal);
+        return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'purge', plan: facts.plan } };
+      }
+      case 'Restore': {
+        const facts = await planRestore(bench, request, signal);
+        return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'restore', plan: facts.plan } };
+      }
+      case 'Recover': {
+        const facts = await planRecover(bench, request, signal);
+        return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'recover', plan: facts.plan } };
+      }
+      default: {
+        const facts = await planClone(bench, request, signal);
+        if (facts.kind === 'wait') return facts;
+        return { kind: 'plan', work: { operation: facts.plan.operation, plan: facts.plan } };
+      }
     }
-    if (request.kind === 'Restore') {
-      const facts = await planRestore(bench, request, signal);
-      return facts.kind === 'wait' ? facts : { kind: 'plan', work: { operation: 'restore', plan: facts.plan } };
-    }
-    return { kind: 'wait', why: `${request.kind.toLowerCase()} is not carried out by this version` };
   } catch (error) {
     if (!(error instanceof Fault) || error.code === 'CANCELLED') throw error;
     return { kind: 'wait', why: bench.house.redact(error.message) };
@@ -36,13 +50,33 @@ export async function planWork(bench: Workbench, request: Request, signal: Abort
 }
 
 /** What approvers may pin in the request: of the work as it would be done now; 64 hex. */
-export const workDigest = (work: RequestWork): string =>
-  (work.operation === 'purge' ? purgeDigest(work.plan) : restoreDigest(work.plan)).slice('sha256:'.length);
+export const workDigest = (work: RequestWork): string => digestOf(work).slice('sha256:'.length);
 
-export const stackOf = (work: RequestWork): string => (work.operation === 'purge' ? work.plan.stack : work.plan.target);
+function digestOf(work: RequestWork): string {
+  switch (work.operation) {
+    case 'purge':
+      return purgeDigest(work.plan);
+    case 'restore':
+      return restoreDigest(work.plan);
+    case 'recover':
+      return recoverDigest(work.plan);
+    default:
+      return cloneDigest(work.plan);
+  }
+}
 
-/** Leases that are to be held around it; a restore holds its own. */
-export const leasesOf = (work: RequestWork): readonly string[] => (work.operation === 'purge' ? [work.plan.stack] : []);
+/** Under whose name it is told; of a recover, the first of them. */
+export function stackOf(work: RequestWork): string {
+  if (work.operation === 'purge') return work.plan.stack;
+  if (work.operation === 'recover') return stepsOf(work.plan)[0]?.target ?? '@fleet';
+  return work.plan.target;
+}
+
+/** Leases that are to be held around it. A restore holds its own; so does a clone, whose backup shares its stack with nobody. */
+export function leasesOf(work: RequestWork): readonly string[] {
+  if (work.operation === 'purge') return [work.plan.stack];
+  return work.operation === 'recover' ? stepsOf(work.plan).map((one) => one.target) : [];
+}
 
 /** For the preview and the record of the run. */
 export const changesOf = (work: RequestWork): readonly string[] =>
@@ -62,6 +96,12 @@ export async function doWork(
     return gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
   }
   const with_ = restoreOptions(bench, options);
+  if (work.operation === 'recover') return recover(bench, work.plan, { ...with_, id });
+  if (work.operation !== 'restore') {
+    const archiveLive = async (stack: string) =>
+      (await backup(bench, stack, { ...options, trigger: `request ${id}` })).archive;
+    return clone(bench, work.plan, { ...with_, id, archiveLive });
+  }
   if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...with_, id });
   else await resumeRestore(bench, id, with_);
   const record = restoreRecord(bench.house, id);
