@@ -40,6 +40,8 @@ const FILES = {
   'stacks/shop/say.job.yaml': 'apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: echo hi\n',
 };
 
+/** Of the calls, at which a process is made to die. */
+const STRIDE = 7;
 const worlds: RestoreWorld[] = [];
 afterEach(() => {
   for (const world of worlds.splice(0)) world.dispose();
@@ -166,6 +168,33 @@ describe('a clone', () => {
   });
 });
 
+describe('a clone that is cut', () => {
+  it('at any call of its hooks or its work is finished by a second one', async () => {
+    const counting = await shop();
+    const process = new Process();
+    const plan = await planned(counting);
+    counting.restart(process);
+    await run(counting, plan);
+    for (let at = 2; at <= process.calls; at += STRIDE) {
+      const world = await shop();
+      const again = await planned(world);
+      const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
+      world.restart(dying);
+      made.length = 0;
+      await run(world, again).catch(() => {});
+      world.restart();
+      await run(world, again).catch((error) => {
+        throw new Error(`at ${at} (${dying.story.at(-1)}): ${error}`, { cause: error });
+      });
+      expect(made, `at ${at}`).toEqual(['shop']);
+      expect(jobsOf(world)).toEqual(['pre_clone', 'post_clone']);
+      expect(world.sees('shop2-web-1', '/data'), `at ${at}`).toBe('live data');
+      expect(world.sees('shop-web-1', '/data')).toBe('live data');
+      expect([...world.sim.house.store.values('hook-run/').keys()]).toEqual([]);
+    }
+  }, 240_000);
+});
+
 describe('a move', () => {
   const request = { kind: 'Move' as const };
 
@@ -246,10 +275,10 @@ describe('a move', () => {
     counting.restart(process);
     await run(counting, plan);
     expect(process.calls).toBeGreaterThanOrEqual(40);
-    for (let at = 1; at <= process.calls; at += 7) {
+    for (let at = 1; at <= process.calls; at += STRIDE) {
       const world = await shop(quiet);
       const again = await planned(world, request);
-      const dying = new Process(at, Math.floor(at / 7) % 2 === 0 ? 'before' : 'after');
+      const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
       world.restart(dying);
       made.length = 0;
       await run(world, again).catch(() => {});

@@ -284,6 +284,36 @@ describe('a recover of which a part fails', () => {
     expect(world.sim.world.mutatingCalls()).toEqual([]);
   });
 
+  it('runs the hooks of each where it is deployed, and changes nothing where the first of them fails', async () => {
+    const hooks = 'hooks: { pre_recover: [{ job: say }], post_recover: [{ job: say }] }\n';
+    const files = {
+      ...APPS,
+      'apps/pg/say.job.yaml': 'apiVersion: windlass/v1\nkind: Job\nservice: pg\nscript: echo hi\n',
+    };
+    const { world, archive } = await shop({ ...files, 'stacks/mail.yaml': APPS['stacks/mail.yaml'] + hooks }, ['mail']);
+    const wanted = { archive, stacks: ['mail'] };
+    const process = new Process();
+    world.restart(process);
+    await run(world, await planned(world, wanted));
+    const at = (name: string) => process.story.flatMap((one, index) => (one === name ? [index] : []));
+    const [pre = 0, post = 0] = at('oneShots.start');
+    expect(at('oneShots.start')).toHaveLength(2);
+    expect(at('payloads.write').every((index) => index > pre && index < post)).toBe(true);
+    expect(recoverRecord(world.sim.house, 'q1')?.outcomes['mail']?.phases).toEqual(['pre_recover', 'post_recover']);
+
+    const no = files['apps/pg/say.job.yaml'].replace('echo hi', '"echo no; exit 3"');
+    const other = await shop(
+      { ...files, 'apps/pg/say.job.yaml': no, 'stacks/mail.yaml': APPS['stacks/mail.yaml'] + hooks },
+      ['mail', 'pg'],
+    );
+    const both = await planned(other.world, { archive: other.archive, stacks: ['mail', 'pg'] });
+    const fault = await faultOf(run(other.world, both));
+    expect(fault.message).toMatch(/mail: failed .*; pg: done/);
+    expect(restoreRecord(other.world.sim.house, 'q1-mail')).toBeNull();
+    expect(other.world.sees('mail-pg-1', '/data')).toBe('new mail');
+    expect(heldWhy(other.world, 'mail')).toEqual([]);
+  });
+
   it('is refused when one of its stacks was changed since it was planned', async () => {
     const { world, archive } = await shop();
     const plan = await planned(world, { archive });

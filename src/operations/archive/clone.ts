@@ -201,6 +201,8 @@ export async function clone(bench: Workbench, plan: ClonePlan, options: CloneOpt
         if (made === null) save({ backupAtMs: clock.nowMs() });
         save({ archive: made ?? (await options.archiveLive(stack)) });
       }
+      // As the restore itself will say; retention leaves it alone from now on.
+      store.putValue(`archive-pin/${record.archive}`, `the stack ${target} is restored from it`);
       if (record.restore === null) save({ restore: await planned(bench, plan, record.archive ?? '', options.signal) });
       if (record.restore === null) throw new Error('a clone is restored before it is planned');
       await restoreToEnd(bench, record.restore, { ...options, id: `${id}-${target}` });
