@@ -15,7 +15,7 @@ import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
 import type { Outcome } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
 import { Archives } from './operations/archive/archives.ts';
-import { type BackedUp, backup } from './operations/archive/backup.ts';
+import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
@@ -37,7 +37,7 @@ import { settleStack } from './operations/settle-stack.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
-import { unverified } from './operations/unverified.ts';
+import { unverified, verificationOf } from './operations/unverified.ts';
 import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
 import type { Receipt } from './ports/ledger.ts';
@@ -113,6 +113,7 @@ export class Surface {
   constructor(house: House) {
     this.house = house;
     this.bench = new Workbench(house);
+    this.bench.makeArchive = archiveMaker(this.bench);
     this.vault = new VaultDesk(house);
   }
 
@@ -320,7 +321,9 @@ export class Surface {
       : one.diff.situation === 'drift' && one.diff.changes.length > 0
         ? { kind: 'healed', healsInARow: 1, changes: one.diff.changes.length }
         : { kind: 'deployed' };
-    settleStack(this.house, one.name, { judged, newest: one.at.revision.commit, outcome, failures: 0 });
+    const newest = one.at.revision.commit;
+    const verified = verificationOf(this.house, null, newest);
+    settleStack(this.house, one.name, { judged, newest, verified, outcome, failures: 0 });
   }
 
   status(): readonly StackStatus[] {
@@ -491,9 +494,18 @@ export class Surface {
     const { source } = this.house;
     const tip = await source.fetch();
     if (!tip.startsWith(said)) throw new Fault('PLAN_STALE', `${source.spec.ref} is at ${tip}, not at ${said}`);
+    await this.#vouched(tip);
     await accept(this.house, tip);
     await this.tell('', true);
     return tip;
+  }
+
+  /** A person may accept another history, but where signatures are asked for, not a tip that nobody signed. */
+  async #vouched(tip: string): Promise<void> {
+    const { trust } = this.house;
+    if (!trust || trust.deploy === 'none') return;
+    const { verifyDeploy } = await import('./operations/trust/deploy-gate.ts');
+    await verifyDeploy({ ...this.house, trust: { ...trust, deploy: 'head' } }, await this.bench.reader.read(tip), null);
   }
 
   /** Where trust stands: anchor, policy in effect, what drifts. Throws USAGE without an anchor. */
@@ -537,6 +549,8 @@ export class Surface {
   /** Which holds were lifted. */
   release(stack: string): readonly Hold[] {
     const { store } = this.house;
+    const restoring = unfinishedRestores(this.house).find(({ plan }) => plan.target === stack);
+    if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
     const lifted = store.holds(stack);
     for (const hold of lifted) store.deleteHold(stack, hold.kind, hold.service);
     store.deleteValue(`refused/${stack}`);
@@ -549,7 +563,8 @@ export class Surface {
   }
 
   async rollback(stack: string, to: string | undefined): Promise<{ readonly from: string; readonly to: string }> {
-    const { at } = await this.plan([stack]);
+    const { at, denied } = await this.plan([stack]);
+    if (denied) throw denied;
     return manualRollback(this.bench, stack, at, to);
   }
 
@@ -566,7 +581,7 @@ export class Surface {
       orphans: orphans(this.house),
       never: unreadable
         ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`)
-        : await brokenLineage(this.house, at.revision.commit),
+        : ((await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at))),
     };
   }
 

@@ -8,9 +8,10 @@ import { nextHealMs, recentHeals } from '../core/status/heal.ts';
 import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
+import { archiveMaker } from '../operations/archive/backup.ts';
 import { sweepKept } from '../operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
-import { type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
+import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, goneOf } from '../operations/gone.ts';
@@ -72,6 +73,8 @@ export class Controller {
   #sweeping: Promise<void> | null = null;
   #sweepAgain: string | null = null;
   #engineLost = false;
+  /** The last look at the source saw it, and took what it saw. */
+  #isSourceSeen = false;
   /** As of the last look. */
   #restoring: readonly RestoreRecord[] = [];
   #verified: Verification = { kind: 'disabled' };
@@ -86,6 +89,7 @@ export class Controller {
     this.#options = options;
     this.#house = options.house;
     this.#bench = new Workbench(options.house);
+    this.#bench.makeArchive = archiveMaker(this.#bench);
     this.#slots = new WorkerSlots(options.house.settings.concurrency);
     this.#nudges = new Nudges(options.house.store);
     this.#queue = new Queue({
@@ -123,9 +127,7 @@ export class Controller {
         await this.sweep('schedule', true);
         if (this.#engineLost) return;
         await this.#sweepJobs().catch((error) => this.#lostEngine(error));
-        await sweepKept(this.#bench, signal).catch((error) =>
-          this.#troubled('removing data of before a restore', error),
-        );
+        await this.#sweepKept();
         await this.#finishRestores();
       }),
       watchRuntime(runtime, clock, signal, {
@@ -205,10 +207,13 @@ export class Controller {
 
   async #fetch(trigger: string): Promise<void> {
     const { source, store } = this.#house;
+    this.#isSourceSeen = false;
     let tip: string | null;
+    let isFetched = true;
     try {
       tip = await source.fetch(this.#stop.signal);
     } catch (error) {
+      isFetched = false;
       if (this.#stop.signal.aborted) return;
       this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_UNREACHABLE') });
       // After a restart without network the last good tip is still known.
@@ -216,6 +221,7 @@ export class Controller {
       if (tip === null) return;
     }
     if (tip === this.#at?.revision.commit) {
+      this.#isSourceSeen = isFetched;
       this.#settleFleet({ kind: 'ok' });
       return;
     }
@@ -240,6 +246,7 @@ export class Controller {
       return;
     }
     if (!this.#at) return;
+    this.#isSourceSeen = isFetched && denied === null;
     if (denied?.code !== 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'ok' });
     this.#supersedeSoon();
     for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
@@ -249,10 +256,12 @@ export class Controller {
   /** Requests of the accepted commit: judged at each look at the source, since approvals, delays and revocations come without a push. */
   async #runRequests(): Promise<void> {
     const tip = this.#at?.revision.commit;
-    if (tip === undefined || !this.#house.trust?.anchor || this.#stop.signal.aborted) return;
+    // On a source that cannot be read, or a tip that is not accepted, a rejection may be waiting: nothing is carried out.
+    if (tip === undefined || !this.#isSourceSeen || !this.#house.trust?.anchor || this.#stop.signal.aborted) return;
     try {
       const { runRequests } = await import('../operations/trust/run-requests.ts');
-      const { ran } = await runRequests(this.#bench, tip, this.#now.signal);
+      const busy = (stack: string) => this.#inWork.has(stack);
+      const { ran } = await runRequests(this.#bench, tip, this.#now.signal, busy);
       for (const { id, state, detail } of ran)
         this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
       if (ran.length > 0) void this.sweep('request');
@@ -386,6 +395,9 @@ export class Controller {
     this.#options.log(
       `${one.name}: ${situation === 'drift' ? 'heal' : 'deploy'} ${one.at.revision.commit.slice(0, 7)} (${trigger})`,
     );
+    // Read again in the very moment in which the lease is taken: a restore of it may have begun.
+    this.#restoring = unfinishedRestores(this.#house);
+    if (this.#heldBack(one)) return this.#settleJudged(one);
     let fault: Fault | undefined;
     const superseded = new AbortController();
     this.#inWork.set(one.name, { sourceDigest: one.stack.sourceDigest, superseded });
@@ -611,7 +623,7 @@ export class Controller {
     if (left.length === 0) return;
     const { restoreOptions } = await import('../operations/trust/request-work.ts');
     const options = restoreOptions(this.#bench, { signal: this.#now.signal });
-    for (const { id, plan } of left)
+    for (const { id, plan } of left.filter((one) => !isRunningHere(this.#house, one.id)))
       try {
         this.#options.log(`${plan.target}: the interrupted restore ${id} is finished`);
         await resumeRestore(this.#bench, id, options);
@@ -619,6 +631,15 @@ export class Controller {
         const fault = asFault(error, 'RESTORE_FAILED');
         this.#options.log(`error ${plan.target}: ${this.#house.redact(fault.message)}`);
       }
+  }
+
+  async #sweepKept(): Promise<void> {
+    try {
+      for (const name of await sweepKept(this.#bench, this.#stop.signal))
+        this.#say(FLEET, 'info', 'KeptDataRemoved', `${name}: what was live before a restore was kept long enough`);
+    } catch (error) {
+      this.#troubled('removing data of before a restore', error);
+    }
   }
 
   async #sweepJobs(): Promise<void> {

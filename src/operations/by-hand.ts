@@ -3,6 +3,7 @@
 import { projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
 import type { ObservedContainer } from '../core/state/observed.ts';
+import { unfinishedRestores } from './archive/restore.ts';
 import { holdLeases } from './leases.ts';
 import { takeUpHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
@@ -17,6 +18,8 @@ export async function byHand(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const { house, look } = bench;
+  const restoring = unfinishedRestores(house).find(({ plan }) => plan.target === stack);
+  if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
   const leases = holdLeases(house, [stack]);
   try {
     await takeUpHooks(bench, [stack], { signal });

@@ -1,5 +1,6 @@
 // Leases: one writer per stack and engine. Held with a heartbeat while an operation runs; expire by themselves after a crash.
-// An operation may run another inside of itself: the lease is let go with the last of them. One that stands alone shares it with nobody.
+// An operation may run another inside of itself: the lease is let go with the last of them. One that stands alone shares it with nobody;
+// one that is to be the first joins none that is under way.
 import { Fault } from '../core/fault.ts';
 import type { Store } from '../ports/store.ts';
 import type { House } from './house.ts';
@@ -20,10 +21,10 @@ export function holdLeases(
   house: House,
   stacks: readonly string[],
   lost: (stack: string) => void = () => {},
-  options: { readonly alone?: boolean } = {},
+  options: { readonly alone?: boolean; readonly first?: boolean } = {},
 ): HeldLeases {
   const { store, clock, settings } = house;
-  const { alone: isAlone = false } = options;
+  const { alone: isAlone = false, first: isFirst = false } = options;
   const here = heldHere.get(store) ?? new Map<string, { holders: number; readonly isAlone: boolean }>();
   heldHere.set(store, here);
   const held: string[] = [];
@@ -48,7 +49,7 @@ export function holdLeases(
   try {
     for (const stack of [...stacks].sort()) {
       const known = here.get(stack);
-      if (known && (isAlone || known.isAlone))
+      if (known && (isAlone || isFirst || known.isAlone))
         throw new Fault('LOCK_HELD', `stack ${stack} is being worked on by another operation of this process`, {
           data: { stack, owner: settings.owner },
         });

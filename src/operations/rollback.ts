@@ -46,6 +46,10 @@ export async function manualRollback(
   if (target === undefined)
     throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
   const commit = (await source.commit(target)).id;
+  // Where signatures count, a commit that the accepted one does not go back to was vouched for by nobody.
+  const { trust } = bench.house;
+  if (trust && trust.deploy !== 'none' && !(await source.descends(at.revision.commit, commit)))
+    throw new Fault('NOT_VERIFIED', `commit ${commit.slice(0, 12)} is no part of what was accepted`);
   const instead = await bench.reader.read(commit);
   if (!instead.fleet.stacks.has(stack))
     throw new Fault('NOT_FOUND', `commit ${commit.slice(0, 12)} holds no readable stack ${stack}`);

@@ -29,6 +29,8 @@ export class Workbench {
   readonly resolver: Resolver;
   readonly surveyor: Surveyor;
   readonly look: Look;
+  /** What the hook action `backup` does; handed in by who opens the bench. */
+  makeArchive: ((stack: string, signal: AbortSignal) => Promise<void>) | null = null;
 
   constructor(from: House) {
     // A stack that was restored runs at a commit that only its archive knows.

@@ -7,7 +7,7 @@ import { openVault } from '../../src/adapters/vault/embedded.ts';
 import { identityFile } from '../../src/adapters/vault/identity.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
-import { backup, lastBackupKey } from '../../src/operations/archive/backup.ts';
+import { archiveMaker, backup, lastBackupKey } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
 import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
@@ -68,6 +68,24 @@ const states = (sim: SimHouse): readonly string[] =>
 const UP = ['shop-cache-1 running', 'shop-db-1 running', 'shop-web-1 running', 'shop-web-2 running'];
 
 describe('a backup', () => {
+  it('is made by the hook action `backup` before the update that it stands in', async () => {
+    const { sim } = await desk({
+      'stacks/shop.yaml':
+        'apiVersion: windlass/v1\nkind: Stack\napp: shop\nhooks: { pre_update: [{ backup: true }] }\n',
+    });
+    sim.bench.makeArchive = archiveMaker(sim.bench);
+    sim.source.push({
+      'apps/shop/compose.yaml': APP['apps/shop/compose.yaml'].replace(
+        'scale: 2',
+        'scale: 2\n    environment: { N: "2" }',
+      ),
+    });
+    const outcome = await sim.apply();
+    expect([...(outcome?.failures.values() ?? [])].map(String)).toEqual([]);
+    expect(await listed(sim)).toMatchObject([{ kind: 'archive', stack: 'shop', purpose: 'backup' }]);
+    expect(states(sim)).toEqual(UP);
+  });
+
   it('reads each volume while those who write it rest, and lists one whole archive', async () => {
     const { sim, archives } = await desk();
     const during: (readonly string[])[] = [];

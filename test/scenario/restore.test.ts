@@ -1,8 +1,9 @@
 // Restores on the simulated world: what is planned, what is replaced, what comes back after a failure, and a crash at every call.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Fault } from '../../src/core/fault.ts';
-import { generationOf, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
+import { generationOf, keep, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
 import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/operations/archive/plan-restore.ts';
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
@@ -181,6 +182,58 @@ describe('a restore in place', () => {
     expect(volumes(world)).toEqual(['shop_cache', 'shop_data_g2']);
     expect(keptData(world.sim.house.store)).toEqual([]);
     expect(pins()).toEqual(['the stack shop is restored from it']);
+  });
+
+  it('of folders alone, done twice, never touches the folder that the live stack mounts', async () => {
+    const world = new RestoreWorld();
+    worlds.push(world);
+    const text = 'services:\n  web:\n    image: windlass-test/busybox:1\n    volumes: [./conf:/conf]\n';
+    world.sim.source.push({ 'stacks/shop/compose.yaml': text });
+    await world.sim.apply();
+    const archive = await world.archive('shop', { volumes: {}, folders: { 'stacks/shop/conf': 'old conf' } });
+    await run(world, await planned(world, { archive }));
+    expect(world.sees('shop-web-1', '/conf')).toBe('old conf');
+    const live = join(world.sim.dir, 'stacks/shop/tree/.generation-1/stacks/shop/conf');
+    expect(existsSync(live)).toBe(true);
+    await run(world, await planned(world, { archive, safety: 'none' }), 'r2');
+    expect(world.sees('shop-web-1', '/conf')).toBe('old conf');
+    expect(Object.values(generationOf(world.sim.house.store, 'shop')!.folders)).toEqual([
+      '.generation-2/stacks/shop/conf',
+    ]);
+    // What was live until now is kept like a volume.
+    expect(existsSync(live)).toBe(true);
+    expect(keptData(world.sim.house.store).map((one) => one.name)).toContain(live);
+  });
+
+  it('is resumed by nobody while this process is at it', async () => {
+    const { world, archive } = await shop();
+    const plan = await planned(world, { archive });
+    const backup = async (stack: string, purpose: 'safety') => {
+      const again = resumeRestore(world.bench, 'r1', { signal: never, backup: world.backup });
+      expect((await faultOf(again)).code).toBe('LOCK_HELD');
+      expect(purpose).toBe('safety');
+      return world.backup(stack);
+    };
+    await world.sim.run(restore(world.bench, plan, { signal: never, backup, id: 'r1' }));
+    expectNew(world);
+  });
+
+  it('never has live data swept away, whatever is listed as kept', async () => {
+    const { world, archive } = await shop();
+    await run(world, await planned(world, { archive }));
+    const { store } = world.sim.house;
+    const listed = { stack: 'shop', restore: 'r0', sinceMs: 0, untilMs: 1 } as const;
+    for (const name of ['shop_data_g1', 'shop_cache']) keep(store, { kind: 'volume', name, ...listed });
+    const folder = join(world.sim.dir, 'stacks/shop/tree/.generation-1/stacks/shop/conf');
+    keep(store, { kind: 'folder', name: folder, ...listed });
+    for (const one of world.sim.world.containersOf('shop')) world.sim.world.remove(one.name);
+    expect(await world.sim.run(sweepKept(world.bench, never))).toEqual([]);
+    expect(volumes(world)).toEqual(['shop_cache', 'shop_data', 'shop_data_g1']);
+    expect(existsSync(folder)).toBe(true);
+    // Of a stack that is gone nobody can tell any more which of them counts.
+    store.deleteApplied('shop');
+    await world.sim.clock.advance(8 * 24 * 60 * 60_000);
+    expect(await world.sim.run(sweepKept(world.bench, never))).toEqual([]);
   });
 
   it('brings the data, files and secrets of before back when the new one does not come up', async () => {

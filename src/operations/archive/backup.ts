@@ -46,6 +46,13 @@ export interface LastBackup extends BackedUp {
 
 export const lastBackupKey = (stack: string): string => `last-backup/${stack}`;
 
+/** For the hook action `backup`: inside of an operation that holds the lease, and without hooks of its own. */
+export const archiveMaker =
+  (bench: Workbench) =>
+  async (stack: string, signal: AbortSignal): Promise<void> => {
+    await backup(bench, stack, { signal, trigger: 'hook', within: true });
+  };
+
 /** Throws NOT_FOUND when the stack is not deployed, LOCK_HELD, PAYLOAD_* and ARCHIVE_*; then nothing is listed. */
 export async function backup(bench: Workbench, stack: string, options: BackupOptions): Promise<BackedUp> {
   const { house } = bench;

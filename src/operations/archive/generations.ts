@@ -35,6 +35,20 @@ export const originalFolder = (path: string): string => path.replace(GENERATION_
 export const generationVolume = (project: string, key: string, number: number): string =>
   `${project}_${key}_g${number}`;
 
+/** The highest number that the live data of a stack, or what is kept of before, has in its name; 0 = none has one. */
+export function newestGeneration(store: Store, stack: string): number {
+  const live = generationOf(store, stack) ?? NO_GENERATION;
+  const names = [
+    ...Object.values(live.volumes),
+    ...Object.values(live.folders),
+    ...keptData(store)
+      .filter((one) => one.stack === stack)
+      .map((one) => one.name),
+  ];
+  const numbers = names.flatMap((name) => /(?:_g|\.generation-)(\d+)(?:\/|$)/.exec(name)?.[1] ?? []);
+  return Math.max(0, ...numbers.map(Number));
+}
+
 /** Where the files of a stack are to lie: those below a mounted folder of another generation in that one too. */
 export function filesInPlace<File extends { readonly path: string }>(
   files: readonly File[],
@@ -79,6 +93,21 @@ function releaseSafetyArchives(store: Store, nowMs: number): void {
   }
 }
 
+/** Is it the data that the stack runs on, or may it be? In doubt it is. */
+function isLive({ house: { store, settings } }: Workbench, one: Kept): boolean {
+  const applied = store.applied(one.stack);
+  // Nothing says any more which data counts: a person has to.
+  if (applied === null) return true;
+  const generation = generationOf(store, one.stack) ?? NO_GENERATION;
+  if (one.kind === 'volume') {
+    if (Object.values(generation.volumes).includes(one.name)) return true;
+    return store.allApplied().some(({ desired }) => desired.volumes.some((volume) => volume.name === one.name));
+  }
+  const path = one.name.slice(`${settings.stateDir}/stacks/${one.stack}/tree/`.length);
+  if (Object.values(generation.folders).includes(path)) return true;
+  return !GENERATION_FOLDER.test(path) && generation.folders[path] === undefined;
+}
+
 /** Removes what was kept long enough and that nothing uses. What cannot be removed stays listed and is tried again. */
 export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<readonly string[]> {
   const { store, clock, payloads, files, runtime } = bench.house;
@@ -88,13 +117,12 @@ export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<
   const { containers } = (await bench.look.fresh('known')).observed;
   const removed: string[] = [];
   for (const one of due) {
-    const generation = generationOf(store, one.stack) ?? NO_GENERATION;
-    const isCurrent = Object.values(generation.volumes).includes(one.name);
+    if (isLive(bench, one)) continue;
     const users = containers.filter((container) =>
       container.mounts.some((mount) => mount.name === one.name || mount.source === one.name),
     );
     // Ended jobs are kept for their logs alone.
-    if (isCurrent || users.some((user) => !user.oneOff || user.state === 'running')) continue;
+    if (users.some((user) => !user.oneOff || user.state === 'running')) continue;
     for (const user of users) await runtime.remove(user.id, signal);
     if (one.kind === 'volume') await payloads.removeVolume(one.name, signal);
     else await files.removeFolder(one.name);

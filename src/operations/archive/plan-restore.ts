@@ -22,6 +22,7 @@ import {
   generationVolume,
   mergeGenerations,
   NO_GENERATION,
+  newestGeneration,
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
@@ -160,7 +161,7 @@ export async function planRestore(
   if (waiting !== undefined) return { kind: 'wait', why: `its provider ${waiting} is not deployed yet` };
 
   const applied = store.applied(target);
-  const staged = await stagedOf(payloads, manifest, target, signal);
+  const staged = await stagedOf(payloads, manifest, target, newestGeneration(house.store, target), signal);
   const generation: Generation = {
     volumes: Object.fromEntries(staged.volumes.map(({ key, name }) => [key, name])),
     folders: Object.fromEntries(staged.folders.map(({ path, to }) => [path, to])),
@@ -252,8 +253,8 @@ export async function judge(bench: Workbench, stack: string, commit: string): Pr
   });
 }
 
-/** Names that nothing bears yet. */
-async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, signal: AbortSignal) {
+/** Names that nothing bears yet, whether volumes or folders: the live ones are of an earlier generation. */
+async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, taken: number, signal: AbortSignal) {
   const isElsewhere = (one: Manifest['volumes'][number]): boolean =>
     one.driver !== 'local' || one.driverOpts['device'] !== undefined;
   // What the jobs of a first boot rebuild must not be the live data.
@@ -267,7 +268,7 @@ async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, 
         `volume ${one.key} lies outside of the engine (driver ${one.driver}${one.driverOpts['device'] ? `, device ${one.driverOpts['device']}` : ''}): a second one would be the same data, so it is not restored beside it`,
         { data: { volume: one.name } },
       );
-  let number = 1;
+  let number = taken + 1;
   for (; ; number++) {
     const found = await Promise.all(
       data.map((one) => payloads.inspectVolume(generationVolume(target, one.key, number), signal)),

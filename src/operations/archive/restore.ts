@@ -3,6 +3,7 @@
 import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { Hold } from '../../core/state/applied.ts';
+import type { Store } from '../../ports/store.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
 import { treeDirOf } from '../resolve.ts';
@@ -75,6 +76,17 @@ export const unfinishedRestores = ({ store }: Pick<House, 'store'>): readonly Re
     .filter((one) => one.endedAtMs === 0)
     .sort((a, b) => a.startedAtMs - b.startedAtMs);
 
+/** Restores that this very process is at: leases know processes only. */
+const atWork = new WeakMap<Store, Set<string>>();
+
+function runningHere(store: Store): Set<string> {
+  const known = atWork.get(store) ?? new Set<string>();
+  atWork.set(store, known);
+  return known;
+}
+
+export const isRunningHere = ({ store }: Pick<House, 'store'>, id: string): boolean => runningHere(store).has(id);
+
 /** Throws PLAN_STALE when the live stack is another one than the plan saw, LOCK_HELD, or what made it fail; the live data is back then. */
 export async function restore(bench: Workbench, plan: RestorePlan, options: RestoreOptions): Promise<void> {
   const { store, clock } = bench.house;
@@ -86,7 +98,8 @@ export async function restore(bench: Workbench, plan: RestorePlan, options: Rest
   const id = options.id ?? clock.id();
   if (restoreRecord(bench.house, id)) throw new Fault('USAGE', `there was a restore ${id} already`);
   const volumes = await volumesOf(bench, plan.target);
-  const leases = holdLeases(bench.house, leased(plan));
+  // No deploy of this process may be at it: what the restore deploys itself comes inside of this lease.
+  const leases = holdLeases(bench.house, leased(plan), () => {}, { first: true });
   const record: RestoreRecord = {
     id,
     plan,
@@ -114,6 +127,7 @@ export async function resumeRestore(bench: Workbench, id: string, options: Omit<
   const record = restoreRecord(bench.house, id);
   if (!record) throw new Fault('NOT_FOUND', `there is no restore ${id}`);
   if (record.endedAtMs > 0) return;
+  if (isRunningHere(bench.house, id)) throw new Fault('LOCK_HELD', `the restore ${id} is under way in this process`);
   const leases = holdLeases(bench.house, leased(record.plan));
   await new Restoring(bench, record, leases, options).run();
 }
@@ -143,6 +157,8 @@ class Restoring {
   }
 
   async run(): Promise<void> {
+    const running = runningHere(this.#house.store);
+    running.add(this.#record.id);
     try {
       if (this.#record.phase !== 'back') {
         try {
@@ -164,6 +180,7 @@ class Restoring {
       const { code, message } = this.#record.fault ?? { code: 'RESTORE_FAILED', message: 'it failed' };
       throw new Fault(code as Fault['code'], message);
     } finally {
+      running.delete(this.#record.id);
       this.#leases.release();
     }
   }
@@ -306,6 +323,7 @@ class Restoring {
     for (const one of this.#plan.folders) {
       const path = `${tree}/${one.to}`;
       if (isStaged(path)) continue;
+      this.#refuseLive(one.to);
       const expected = recordOf('bind', one.payload);
       // Half of an earlier try: nothing else writes below a generation's folder before it is mounted.
       await files.removeFolder(path);
@@ -317,6 +335,13 @@ class Restoring {
       );
       done(path, 'folder');
     }
+  }
+
+  /** A folder that the live stack mounts is never written to nor removed, whatever the plan says. */
+  #refuseLive(folder: string): void {
+    const { before } = this.#record;
+    if (Object.values(before.generation?.folders ?? {}).includes(folder))
+      throw new Fault('PLAN_STALE', `${folder} holds the live data of ${this.#plan.target}`);
   }
 
   /** Only one that this restore made. */
@@ -342,7 +367,10 @@ class Restoring {
     const { files, settings } = this.#house;
     const tree = treeDirOf(settings.stateDir, this.#plan.target);
     for (const { name } of this.#plan.volumes) await this.#dropVolume(name, signal);
-    for (const { to } of this.#plan.folders) await files.removeFolder(`${tree}/${to}`);
+    for (const { to } of this.#plan.folders) {
+      this.#refuseLive(to);
+      await files.removeFolder(`${tree}/${to}`);
+    }
     this.#save({ staged: [] });
   }
 

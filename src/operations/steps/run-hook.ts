@@ -311,6 +311,9 @@ function depsOf(
       {
         desired: running.desired,
         model: (signal) => running.model(signal),
+        ...(bench.makeArchive
+          ? { backup: (_reason: string, signal: AbortSignal) => bench.makeArchive!(stack.name, signal) }
+          : {}),
         jobs: { desired: resolved.desired, model: (signal) => resolved.model(signal) },
         async open(values) {
           const wanted = new Set(Object.values(values).flatMap((value) => findTokens(value)));

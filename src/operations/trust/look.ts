@@ -51,7 +51,7 @@ export async function lookAtTrust(
   const files: PolicyFile[] = [];
   for (const { path, mode, oid } of listing.entries)
     if (versionOfPath(path) !== null && mode.startsWith('100'))
-      files.push({ path, bytes: await source.blob(oid, FILE_BYTES) });
+      files.push({ path, bytes: await boundedBytes(house, oid) });
   const objects = await candidates(house, tip);
   const nowMs = clock.nowMs();
   const now = new Date(nowMs);
@@ -92,7 +92,7 @@ export async function lookAtTrust(
         `there are more than ${MOST_REQUESTS} files in requests/; remove those that are done`,
       );
     const isRegularBlob = mode === '100644' || mode === '100755';
-    const bytes = isRegularBlob ? await requestBytes(house, oid) : new Uint8Array();
+    const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
     const evaluation = evaluateRequest({
       path,
       bytes,
@@ -130,7 +130,7 @@ async function anchored(house: House): Promise<{ anchor: TrustAnchor; ledger: Le
 }
 
 /** A file that is too large is judged as such, not thrown at. */
-async function requestBytes(house: House, oid: string): Promise<Uint8Array> {
+async function boundedBytes(house: House, oid: string): Promise<Uint8Array> {
   try {
     return await house.source.blob(oid, FILE_BYTES + 1);
   } catch (error) {

@@ -72,10 +72,9 @@ export function stackOf(work: RequestWork): string {
   return work.plan.target;
 }
 
-/** Leases that are to be held around it. A restore holds its own; so does a clone, whose backup shares its stack with nobody. */
+/** Leases that are to be held around it. Restores hold their own; so does a clone, whose backup shares its stack with nobody. */
 export function leasesOf(work: RequestWork): readonly string[] {
-  if (work.operation === 'purge') return [work.plan.stack];
-  return work.operation === 'recover' ? stepsOf(work.plan).map((one) => one.target) : [];
+  return work.operation === 'purge' ? [work.plan.stack] : [];
 }
 
 /** For the preview and the record of the run. */

@@ -27,7 +27,12 @@ export interface RequestsDone {
 }
 
 /** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. */
-export async function runRequests(bench: Workbench, tip: string, signal: AbortSignal): Promise<RequestsDone> {
+export async function runRequests(
+  bench: Workbench,
+  tip: string,
+  signal: AbortSignal,
+  busy: (stack: string) => boolean = () => false,
+): Promise<RequestsDone> {
   const look = await lookAtTrust(bench.house, tip);
   const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, signal))];
   let nextMs: number | null = null;
@@ -36,6 +41,10 @@ export async function runRequests(bench: Workbench, tip: string, signal: AbortSi
     if (request.evaluation.state === 'scheduled' && request.evaluation.untilMs !== null)
       nextMs = Math.min(nextMs ?? Number.POSITIVE_INFINITY, request.evaluation.untilMs);
     if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
+    if (busy(stackOf(request.evaluation))) {
+      wait(look, snapshot, 'the stack is being deployed', bench.house.clock.nowMs());
+      continue;
+    }
     const done = await runOne(bench, look, request, snapshot, signal);
     if (done) ran.push(done);
   }
