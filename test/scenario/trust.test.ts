@@ -1,12 +1,13 @@
 // Requests from git to the engine: real signed commits, a real ledger, a simulated engine. What authorises once, and what never does.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { Controller } from '../../src/controller/controller.ts';
 import { formatInstant } from '../../src/core/spec/request.ts';
 import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
 import type { House } from '../../src/operations/house.ts';
@@ -16,6 +17,7 @@ import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { unverified } from '../../src/operations/unverified.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Payloads } from '../../src/ports/payloads.ts';
+import { Surface } from '../../src/surface.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const FLEET = 'fleet-0001';
@@ -485,6 +487,79 @@ describe('a deploy that needs signatures', () => {
     expect(await verdict()).toMatch(/bert may not deploy anything/);
     fleet.commit({ 'a.txt': '3' }, 'change', 'anna');
     expect(await verdict()).toBe('ok');
+  });
+
+  it('head: neither rollback, prune nor accept goes around it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const compose = (version: number) => ({
+      'stacks/shop/compose.yaml': `services: { web: { image: "windlass-test/busybox:${version}" } }\n`,
+    });
+    const good = fleet.commit(compose(1), 'change', 'anna');
+    await fleet.look();
+    const evil = fleet.commit(compose(2));
+    const { house } = fleet.bench;
+    const desk = new Surface(house);
+    expect((await desk.prunable()).never?.code).toBe('NOT_VERIFIED');
+    await expect(desk.rollback('shop', undefined)).rejects.toMatchObject({ code: 'NOT_VERIFIED' });
+    await expect(desk.accept(evil)).rejects.toMatchObject({ code: 'NOT_VERIFIED' });
+    expect([...house.store.values('refused/').keys()]).toEqual([]);
+    fleet.git('reset', '-q', '--hard', good);
+    fleet.commit({ 'a.txt': '1' }, 'change', 'anna');
+    await house.source.fetch();
+    await expect(desk.rollback('shop', evil)).rejects.toMatchObject({ code: 'NOT_VERIFIED' });
+  });
+
+  it('nothing is carried out while the tip is denied: a rejection cannot be hidden behind an unsigned commit', async () => {
+    const fleet = await open({ deploy: 'head', minDelay: '2h' });
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    fleet.commit({}, 'vouch', 'anna');
+    const { sim } = fleet;
+    const controller = new Controller({ house: fleet.bench.house, pollMs: 1e9, intervalMs: 1e9, log: () => {} });
+    try {
+      await sim.run(controller.start());
+      expect(fleet.states()).toEqual({ one: 'scheduled delay-running' });
+      fleet.commit({}, fleet.message('reject', subject), 'cleo');
+      fleet.commit({ 'a.txt': 'anything' });
+      await sim.clock.advance(3 * HOUR);
+      await sim.run(controller.refresh('poll'));
+      expect([fleet.removed, fleet.states()]).toEqual([[], { one: 'scheduled delay-running' }]);
+      fleet.commit({}, 'vouch', 'anna');
+      await sim.run(controller.refresh('poll'));
+      expect([fleet.removed, fleet.states()]).toEqual([[], { one: 'rejected rejected-by-approver' }]);
+    } finally {
+      await controller.stop();
+    }
+  });
+
+  it('nothing is carried out while the source cannot be seen', async () => {
+    const fleet = await open({ minDelay: '2h' });
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    const controller = new Controller({ house: fleet.bench.house, pollMs: 1e9, intervalMs: 1e9, log: () => {} });
+    try {
+      await fleet.sim.run(controller.start());
+      renameSync(fleet.bare, `${fleet.bare}.away`);
+      await fleet.sim.clock.advance(3 * HOUR);
+      await fleet.sim.run(controller.refresh('poll'));
+      expect(fleet.removed).toEqual([]);
+      renameSync(`${fleet.bare}.away`, fleet.bare);
+      await fleet.sim.run(controller.refresh('poll'));
+      expect(fleet.removed).toEqual(['shop_data']);
+    } finally {
+      await controller.stop();
+    }
+  });
+
+  it('a policy file that is too large is a drift, and stops no request', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.commit({ 'trust/policy/v0002.yaml': `# ${'x'.repeat(2_000_000)}\n` });
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
   });
 
   it('all: one unsigned commit in between refuses the rest', async () => {
