@@ -307,6 +307,39 @@ describe('a request', () => {
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
   });
 
+  it('is not disturbed by malformed commits anywhere in the history', async () => {
+    const fleet = await open();
+    const tree = fleet.git('rev-parse', 'HEAD^{tree}');
+    const parent = fleet.git('rev-parse', 'HEAD');
+    const odd = join(fleet.dir, 'odd');
+    for (const lines of [
+      `tree ${tree}\nparent ${parent}\nauthor A <a> 1 +0000\nauthor B <b> 2 +0000\ncommitter C <c> 3 +0000\ngpgsig -----BEGIN SSH SIGNATURE-----\n nonsense\n\nWindlass-Type: approve\n`,
+      `tree ${tree}\nparent ${parent}\nauthor  <> 99999999999999999999 +9999\ncommitter x <y> z\n\n\u00ff\u0000`,
+    ]) {
+      writeFileSync(odd, Buffer.from(lines, 'latin1'));
+      const made = fleet.git('hash-object', '-t', 'commit', '-w', '--literally', odd);
+      fleet.git('update-ref', 'HEAD', fleet.git('commit-tree', tree, '-p', 'HEAD', '-p', made, '-m', 'merge'));
+    }
+    fleet.git('push', '-q', '--force', 'origin', 'HEAD:main');
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('that leaves the tree again, by whose commit whatever, is not carried out', async () => {
+    const fleet = await open({ minDelay: '2h' });
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'scheduled delay-running' });
+    fleet.git('rm', '-q', 'requests/one.yaml');
+    fleet.commit({}, 'tidy up');
+    await fleet.sim.clock.advance(3 * HOUR);
+    await fleet.look();
+    expect(fleet.removed).toEqual([]);
+  });
+
   it('waits the delay of its rule after the last approval that was needed', async () => {
     const fleet = await open({ minDelay: '2h' });
     const subject = fleet.request('one');

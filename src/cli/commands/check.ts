@@ -7,6 +7,7 @@ import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { deskOf } from '../own-clone.ts';
 import { formatDiagnostic, inReadingOrder } from '../views/diagnostic.ts';
+import { formatPlan, planJson } from '../views/plan.ts';
 import { oneLine } from '../views/table.ts';
 
 interface Row {
@@ -41,9 +42,17 @@ export const command: Command = {
   usage: '',
   example: 'windlass check >> "$GITHUB_STEP_SUMMARY"',
   arity: [0, 0],
+  flags: {
+    plan: {
+      type: 'boolean',
+      help: 'also what a deploy of it would change: needs the engine, and --state of its controller',
+    },
+  },
   async run(context) {
     const { io, json, surface } = context;
-    const { at, diagnostics } = await (await surface('scratch')).declared();
+    const house = await surface('scratch');
+    const { at, diagnostics } = await house.declared();
+    const view = context.flags['plan'] === true ? await house.plan() : null;
     const errors = diagnostics.filter((one) => one.severity === 'error');
     const ids = at.listing.entries.flatMap(({ path }) => idOfPath(path) ?? []);
     const rows: Row[] = [];
@@ -55,9 +64,17 @@ export const command: Command = {
         if (evaluation) rows.push(rowOf(id, evaluation));
       }
     }
-    if (json) io.json({ commit: at.revision.commit, stacks: at.fleet.stacks.size, diagnostics, requests: rows });
+    if (json)
+      io.json({
+        commit: at.revision.commit,
+        stacks: at.fleet.stacks.size,
+        diagnostics,
+        requests: rows,
+        ...(view ? { plan: planJson(view) } : {}),
+      });
     else {
       for (const one of inReadingOrder(diagnostics)) io.words(`${formatDiagnostic(io.inWords, one)}\n`);
+      if (view) io.data(`\`\`\`\n${formatPlan(io, view)}\n\`\`\`\n`);
       io.data(`${at.fleet.stacks.size} stacks, ${errors.length} errors; ${rows.length} requests`);
       for (const row of rows) {
         io.data(`- **${row.id}**: ${row.state}, ${row.reason}${row.detail ? `: ${oneLine(row.detail)}` : ''}`);
