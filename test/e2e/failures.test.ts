@@ -113,6 +113,8 @@ describe('what fails', () => {
 
   it('a port that another stack or a stranger has is named with its holder', async () => {
     const stranger = 'wlt-fail-stranger';
+    // Quiet when a killed run left none.
+    docker('rm', '-f', stranger);
     const ports = (port: number): string =>
       web().replace('    network_mode: none\n', `    ports: ["127.0.0.1:${port}:80"]\n`);
     const names = ['wlt-fail-port-a', 'wlt-fail-port-b', 'wlt-fail-port-c'] as const;
@@ -200,6 +202,7 @@ describe('what fails under the controller', () => {
   beforeAll(() => {
     fleet = new Fleet();
     fleet.owns('wlt-failc-foreign');
+    docker('rm', '-f', STRANGER);
     const started = ['run', '-d', '--init', '--name'];
     const sleeps = ['windlass-test/busybox:1', 'sleep', '1000'];
     docker(...started, STRANGER, '-p', '127.0.0.1:38473:80', ...sleeps);
