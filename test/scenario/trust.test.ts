@@ -127,12 +127,17 @@ ${minDelay ? `    minDelay: ${minDelay}\n` : ''}  - { operation: deploy, stacks:
     });
   }
 
-  request(id: string, key: string | null = 'anna', volumes = 'all'): string {
+  request(
+    id: string,
+    key: string | null = 'anna',
+    volumes = 'all',
+    more: Parameters<Fleet['message']>[2] = {},
+  ): string {
     const expires = formatInstant(Math.floor((this.sim.clock.nowMs() + 48 * HOUR) / 1000) * 1000);
     const text = `apiVersion: windlass/v1\nkind: Purge\nstack: shop\nvolumes: ${volumes}\nreason: no longer needed ${id}\nexpires: ${expires}\n`;
     const path = `requests/${id}.yaml`;
     const subject = createHash('sha256').update(text).digest('hex');
-    this.commit({ [path]: text }, this.message('request', subject), key ?? undefined);
+    this.commit({ [path]: text }, this.message('request', subject, more), key ?? undefined);
     return subject;
   }
 
@@ -324,6 +329,37 @@ describe('a request', () => {
     const subject = fleet.request('one');
     fleet.approve(subject, 'bert');
     fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('is judged and carried out by object ids: a branch that moves meanwhile changes nothing', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    const tip = fleet.approve(subject, 'cleo');
+    const { house } = fleet.bench;
+    await accept(house, await house.source.fetch());
+    fleet.onRemove = () => {
+      fleet.commit({ 'requests/one.yaml': fleet.file('requests/one.yaml').replace('stack: shop', 'stack: bank') });
+    };
+    await fleet.sim.run(runRequests(fleet.bench, tip, new AbortController().signal));
+    expect([fleet.removed, fleet.states()]).toEqual([['shop_data'], { one: 'succeeded done' }]);
+    expect(house.trust!.ledger!.receipt('one')?.tip).toBe(tip);
+  });
+
+  it('a key that a newer policy has retired approves nothing more, not even back-dated', async () => {
+    const fleet = await open();
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'cleo', '-f', join(fleet.dir, 'cleo2')]);
+    const key = (name: string) => readFileSync(join(fleet.dir, `${name}.pub`), 'utf8').trim();
+    fleet.commit({ 'trust/policy/v0002.yaml': fleet.policy(2).replace(key('cleo'), key('cleo2')) });
+    const policy = fleet.subject('trust/policy/v0002.yaml');
+    for (const admin of ['anna', 'bert']) fleet.commit({}, fleet.message('policy', policy), admin);
+    const subject = fleet.request('one', 'anna', 'all', { policy });
+    fleet.approve(subject, 'bert', { policy });
+    fleet.approve(subject, 'cleo', { policy });
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+    fleet.approve(subject, 'cleo2', { policy });
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
   });
 
