@@ -614,11 +614,12 @@ describe.each([
       expect(stopped).toMatchObject({ state: 'exited', stoppedByHand: true });
       expect(stopped.exitCode).not.toBeNull();
       await world.runtime.start(id, signal());
-      await eventually(() => seen.some((event) => event.action === 'start'), Boolean);
+      // The engine tells of the containers of others too.
+      await eventually(() => seen.some((event) => event.id === id && event.action === 'start'), Boolean);
       expect(await one(at.project, 'a')).toMatchObject({ id, state: 'running', stoppedByHand: false });
       await world.runtime.stop(id, signal());
       await eventually(
-        () => seen.filter((event) => event.action === 'stop').length,
+        () => seen.filter((event) => event.id === id && event.action === 'stop').length,
         (count) => count === 2,
       );
       expect(await one(at.project, 'a')).toMatchObject({ state: 'exited', stoppedByHand: false });
@@ -631,9 +632,9 @@ describe.each([
       const { seen, stop } = await listen();
       const { id } = await one(at.project, 'a');
       await world.person.kill(id);
-      await eventually(() => seen.some((event) => event.action === 'die'), Boolean);
+      await eventually(() => seen.some((event) => event.id === id && event.action === 'die'), Boolean);
       expect(seen[0]).toMatchObject({ project: '', action: 'connected' });
-      expect(seen.find((event) => event.action === 'die')).toMatchObject({
+      expect(seen.find((event) => event.id === id && event.action === 'die')).toMatchObject({
         kind: 'container',
         id,
         project: at.project,
@@ -701,7 +702,7 @@ describe.each([
       await one(at.project, 'a', 'all');
       expect((await one(at.project, 'a')).detail).not.toBeNull();
       await world.person.update(id, 'always');
-      await eventually(() => seen.some((event) => event.action === 'update'), Boolean);
+      await eventually(() => seen.some((event) => event.project === at.project && event.action === 'update'), Boolean);
       expect((await one(at.project, 'a')).detail).toBeNull();
       expect((await one(at.project, 'a', 'all')).detail?.resources.restart).toBe('always');
       await stop();
