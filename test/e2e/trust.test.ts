@@ -143,6 +143,8 @@ const open = (): Road => {
   roads.push(road);
   return road;
 };
+/** '' in the moment in which it is made anew. */
+const image = (): string => docker('ps', '-a', '--filter', `name=^/${PROJECT}-web-1$`, '--format', '{{.Image}}');
 const isThere = (): boolean => docker('volume', 'ls', '-q').split('\n').includes(VOLUME);
 
 describe('the road of a purge', () => {
@@ -269,16 +271,13 @@ describe('the road of a purge', () => {
       async () => (await road.windlass('get', PROJECT)).out,
       (out) => /Verified +False +NotVerified/.test(out),
     );
-    expect(docker('inspect', '-f', '{{.Config.Image}}', `${PROJECT}-web-1`)).toBe('windlass-test/busybox:1');
+    expect(image()).toBe('windlass-test/busybox:1');
     const applied = await road.windlass('apply', '--yes');
     expect([applied.code, applied.out]).toEqual([5, expect.stringMatching(/NOT_VERIFIED/)]);
     people.be('anna');
     people.git('commit', '-q', '--allow-empty', '-S', '-m', 'Vouch for it');
     road.push();
-    await until(
-      () => docker('inspect', '-f', '{{.Config.Image}}', `${PROJECT}-web-1`),
-      (image) => image === 'windlass-test/busybox:2',
-    );
+    await until(image, (found) => found === 'windlass-test/busybox:2');
     await until(
       async () => (await road.windlass('get', PROJECT)).out,
       (out) => /Verified +True +Verified.*anna/.test(out),
