@@ -7,10 +7,12 @@ const MAX_BYTES = 256 * 1024;
 const MAX_LINE_LENGTH = 4 * 1024;
 const TAIL_LINES = 20;
 const TAIL_LINE_LENGTH = 300;
+/** Lines on either side of a cut over which a secret may go on. */
+const OVERLAP = 50;
 
 export class ActionLog {
   readonly #redact: (text: string) => string;
-  readonly #head: string[] = [];
+  #head: string[] = [];
   #headBytes = 0;
   #tail: string[] = [];
   #tailBytes = 0;
@@ -42,7 +44,8 @@ export class ActionLog {
   /** A line of ours. */
   note(text: string): void {
     const clean = this.#redact(text);
-    this.#keep(clean.length > MAX_LINE_LENGTH ? `${clean.slice(0, MAX_LINE_LENGTH)} … [line cut]` : clean);
+    for (const line of clean.split('\n'))
+      this.#keep(line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)} … [line cut]` : line);
   }
 
   /** The work begins anew, or is read anew from its beginning: what it signalled before does not count. */
@@ -68,12 +71,15 @@ export class ActionLog {
   text(): string {
     this.#compact();
     const middle = this.#dropped > 0 ? [`… [${this.#dropped} lines left out]`] : [];
-    return [...this.#head, ...middle, ...this.#tail].join('\n');
+    // As a whole once more: what is secret may go on in the next line, or have become known after it was printed.
+    return this.#redact([...this.#head, ...middle, ...this.#tail].join('\n'));
   }
 
   tail(): readonly string[] {
-    const last = this.#tail.length >= TAIL_LINES ? this.#tail : [...this.#head, ...this.#tail];
-    return last.slice(-TAIL_LINES).map((line) => line.slice(0, TAIL_LINE_LENGTH));
+    const text = this.text();
+    if (text === '') return [];
+    const lines = text.split('\n').slice(-TAIL_LINES);
+    return lines.map((line) => line.slice(0, TAIL_LINE_LENGTH));
   }
 
   #keep(line: string): void {
@@ -99,7 +105,20 @@ export class ActionLog {
       from++;
     }
     if (from === 0) return;
+    // While both of its parts are there: half of a secret is not known for one.
+    if (this.#dropped === 0) [this.#head, this.#tail] = this.#hidden(this.#head, this.#tail);
+    [, this.#tail] = this.#hidden(this.#tail.slice(0, from), this.#tail.slice(from));
+    this.#tailBytes = this.#tail.reduce((sum, line) => sum + Buffer.byteLength(line) + 1, 0);
     this.#dropped += from;
-    this.#tail = this.#tail.slice(from);
+  }
+
+  /** What goes on from one part into the next is hidden in both. */
+  #hidden(before: readonly string[], after: readonly string[]): [string[], string[]] {
+    const near = before.slice(-OVERLAP);
+    const clean = this.#redact([...near, ...after.slice(0, OVERLAP)].join('\n')).split('\n');
+    return [
+      [...before.slice(0, before.length - near.length), ...clean.slice(0, near.length)],
+      [...clean.slice(near.length), ...after.slice(OVERLAP)],
+    ];
   }
 }

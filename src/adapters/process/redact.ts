@@ -1,5 +1,6 @@
 // Redacts secrets by value from everything that leaves the process: the value itself and the forms in which programs
-// print it again (base64 in any alignment, URL-encoded, JSON-escaped, Compose's doubled `$`). It never finds secrets by shape.
+// print it again (base64 in any alignment, URL-encoded, JSON-escaped, Compose's doubled `$`), also where it goes on in the next line.
+// It never finds secrets by shape.
 
 /** What stands in place of a secret. */
 export const REDACTED = '[redacted]';
@@ -37,29 +38,44 @@ export class Redactor {
     return this.#longest;
   }
 
+  /** Line ends stay where they are, also those inside of a secret. */
   redact(text: string): string {
     if (this.#longest === 0 || text.length < MIN_LENGTH) return text;
+    const { flat, breaks } = unwrapped(text);
     let out = '';
     let copied = 0;
+    let broken = 0;
     let at = 0;
-    while (at <= text.length - MIN_LENGTH) {
-      const form = this.#mayStart[hashAt(text, at)] === 1 ? this.#match(text, at) : undefined;
+    const show = (to: number): void => {
+      for (; broken < breaks.length && breaks[broken]!.at <= to; broken += 1) {
+        out += flat.slice(copied, breaks[broken]!.at) + breaks[broken]!.text;
+        copied = breaks[broken]!.at;
+      }
+      out += flat.slice(copied, to);
+    };
+    while (at <= flat.length - MIN_LENGTH) {
+      const form = this.#mayStart[hashAt(flat, at)] === 1 ? this.#match(flat, at) : undefined;
       if (form === undefined) {
         at += 1;
         continue;
       }
-      out += text.slice(copied, at) + REDACTED;
+      show(at);
+      out += REDACTED;
       at += form.length;
+      for (; broken < breaks.length && breaks[broken]!.at < at; broken += 1) out += breaks[broken]!.text;
       copied = at;
     }
-    return copied === 0 ? text : out + text.slice(copied);
+    if (out === '') return text;
+    show(flat.length);
+    return out;
   }
 
   #match(text: string, at: number): string | undefined {
     return this.#byStart.get(text.slice(at, at + MIN_LENGTH))?.find((form) => text.startsWith(form, at));
   }
 
-  #addForm(form: string): void {
+  #addForm(wrapped: string): void {
+    const form = unwrapped(wrapped).flat;
     if (form.length < MIN_LENGTH) return;
     const start = form.slice(0, MIN_LENGTH);
     const forms = this.#byStart.get(start) ?? [];
@@ -74,6 +90,27 @@ export class Redactor {
 
 /** The one redactor of the process: the vault and the credential readers add to it, every way out asks it. */
 export const redactor = new Redactor();
+
+/** A text without its line ends, and where they were. */
+function unwrapped(text: string): {
+  readonly flat: string;
+  readonly breaks: readonly { readonly at: number; readonly text: string }[];
+} {
+  if (!text.includes('\n')) return { flat: text, breaks: [] };
+  const breaks: { at: number; text: string }[] = [];
+  const lines: string[] = [];
+  let from = 0;
+  let size = 0;
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
+    const lineEnd = end > from && text[end - 1] === '\r' ? end - 1 : end;
+    lines.push(text.slice(from, lineEnd));
+    size += lineEnd - from;
+    breaks.push({ at: size, text: text.slice(lineEnd, end + 1) });
+    from = end + 1;
+  }
+  lines.push(text.slice(from));
+  return { flat: lines.join(''), breaks };
+}
 
 function hashAt(text: string, at: number): number {
   const a = text.charCodeAt(at);

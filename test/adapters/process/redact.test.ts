@@ -47,6 +47,16 @@ describe('a secret value is unprintable', () => {
   });
 });
 
+test.each([
+  ['in its middle', 'before corr\nect-horse after', `before ${REDACTED}\n after`],
+  ['over three lines', 'x corr\r\nect-\r\nhorse y\r\nz', `x ${REDACTED}\r\n\r\n y\r\nz`],
+  ['in base64, as programs wrap it', `${'Y29ycmVjdC1o'}\n${'b3JzZQ=='}\n`, `${REDACTED}\n\n`],
+  ['and not where there is none', 'one\ncorrect\n\nhorse\n', 'one\ncorrect\n\nhorse\n'],
+  ['beside one in a single line', 'a\ncorrect-horse\nb corr\nect-horse', `a\n${REDACTED}\nb ${REDACTED}\n`],
+])('a secret broken over lines is hidden: %s', (_where, printed, shown) => {
+  expect(hiding('correct-horse').redact(printed)).toBe(shown);
+});
+
 test('the longest of two overlapping secrets is hidden whole', () => {
   expect(hiding('token', 'token-long-one').redact('a token-long-one b token c')).toBe(`a ${REDACTED} b ${REDACTED} c`);
 });
