@@ -495,7 +495,7 @@ export class Surface {
     const tip = await source.fetch();
     if (!tip.startsWith(said)) throw new Fault('PLAN_STALE', `${source.spec.ref} is at ${tip}, not at ${said}`);
     await this.#vouched(tip);
-    await accept(this.house, tip);
+    await accept(this.house, tip, { rewritten: true });
     await this.tell('', true);
     return tip;
   }

@@ -6,17 +6,27 @@ export const acceptedKey = (source: string): string => `accepted/${source}`;
 /** Which repository a state directory was last deployed from: a SourceSpec. */
 export const SOURCE_KEY = 'source';
 
-/** Null when nothing was accepted yet, or `tip` descends from it. */
+/** Null when nothing was accepted yet, or `tip` descends from it: from what the state says and from what the ledger says, which no restore
+ * of the state takes back. */
 export async function brokenLineage(house: House, tip: string): Promise<Fault | null> {
-  const { source, store } = house;
-  const accepted = store.value(acceptedKey(source.spec.name));
-  if (typeof accepted !== 'string' || accepted === tip) return null;
+  const { source, store, trust } = house;
+  const accepted = new Set([store.value(acceptedKey(source.spec.name)), trust?.ledger?.acceptedTip()]);
+  for (const one of accepted)
+    if (typeof one === 'string' && one !== tip && !(await goesOn(house, tip, one))) return rewritten(house, tip, one);
+  return null;
+}
+
+async function goesOn({ source }: House, tip: string, accepted: string): Promise<boolean> {
   try {
-    if (await source.descends(tip, accepted)) return null;
+    return await source.descends(tip, accepted);
   } catch (error) {
     // Another repository does not even hold the commit.
-    if (!(error instanceof Fault) || error.code !== 'GIT_OBJECT_MISSING') throw error;
+    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    throw error;
   }
+}
+
+function rewritten({ source, store }: House, tip: string, accepted: string): Fault {
   const before = store.value(SOURCE_KEY) as { readonly url?: unknown } | undefined;
   const other = typeof before?.url === 'string' && before.url !== source.spec.url ? before.url : null;
   return new Fault(
@@ -26,17 +36,26 @@ export async function brokenLineage(house: House, tip: string): Promise<Fault | 
   );
 }
 
-/** Remembers `tip` as accepted, and where it came from. */
-export async function accept(house: House, tip: string): Promise<void> {
+/** Remembers `tip` as accepted, and where it came from. Throws HISTORY_REWRITTEN when it does not go on from what was accepted last, unless
+ * a person takes it all the same, and PLAN_STALE when another process accepts meanwhile. */
+export async function accept(house: House, tip: string, options: { readonly rewritten?: boolean } = {}): Promise<void> {
   const { source, store, trust } = house;
   const ledger = trust?.ledger;
+  const before = ledger?.acceptedTip() ?? null;
+  if (options.rewritten !== true) {
+    const broken = await brokenLineage(house, tip);
+    if (broken) throw broken;
+  }
   if (ledger) {
-    const before = ledger.acceptedTip();
     if (before === null) {
       const { refuseWhatPredates } = await import('./trust/predates.ts');
       await refuseWhatPredates(house, tip);
     }
-    ledger.acceptTip(tip, before);
+    if (!ledger.acceptTip(tip, before))
+      throw new Fault(
+        'PLAN_STALE',
+        `another process has accepted another commit than ${before?.slice(0, 12) ?? 'none'} meanwhile`,
+      );
   }
   await source.pin('accepted', tip);
   store.putValue(acceptedKey(source.spec.name), tip);

@@ -11,7 +11,7 @@ import { Controller } from '../../src/controller/controller.ts';
 import { formatInstant } from '../../src/core/spec/request.ts';
 import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
 import type { House } from '../../src/operations/house.ts';
-import { accept } from '../../src/operations/lineage.ts';
+import { accept, brokenLineage } from '../../src/operations/lineage.ts';
 import { lookAtTrust } from '../../src/operations/trust/look.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { unverified } from '../../src/operations/unverified.ts';
@@ -508,6 +508,36 @@ describe('after a crash', () => {
     expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
     expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
     expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
+  });
+});
+
+describe('the accepted tip', () => {
+  it('is not forgotten with the state: a rewritten branch is refused by the ledger alone, and a person may take it', async () => {
+    const fleet = await open();
+    const good = fleet.commit({ 'a.txt': '1' });
+    await fleet.look();
+    const { house } = fleet.bench;
+    house.store.deleteValue('accepted/main');
+    fleet.git('reset', '-q', '--hard', `${good}~1`);
+    const evil = fleet.commit({ 'a.txt': '2' });
+    await house.source.fetch();
+    expect((await brokenLineage(house, evil))?.code).toBe('HISTORY_REWRITTEN');
+    await expect(accept(house, evil)).rejects.toMatchObject({ code: 'HISTORY_REWRITTEN' });
+    expect(house.trust!.ledger!.acceptedTip()).toBe(good);
+    await new Surface(house).accept(evil);
+    expect(house.trust!.ledger!.acceptedTip()).toBe(evil);
+  });
+
+  it('is moved by one process only: who comes second is told and moves nothing', async () => {
+    const fleet = await open();
+    const { house } = fleet.bench;
+    const ledger = house.trust!.ledger!;
+    const first = ledger.acceptedTip();
+    const tip = fleet.commit({ 'a.txt': '1' });
+    await house.source.fetch();
+    const late = { ...house, trust: { ...house.trust!, ledger: { ...ledger, acceptTip: () => false } } };
+    await expect(accept(late, tip)).rejects.toMatchObject({ code: 'PLAN_STALE' });
+    expect([ledger.acceptedTip(), house.store.value('accepted/main')]).toEqual([first, first]);
   });
 });
 
