@@ -29,9 +29,7 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
       log.forgetSignals();
       return ports.watchJob(name, log.take, signal);
     });
-    const outcome = ofCommand(exitCode, log);
-    const remove = outcome.result === 'failed' ? job.deleteAfter.failure : job.deleteAfter.success;
-    return remove ? { ...outcome, afterwards: (ending) => ports.removeJob(name, ending) } : outcome;
+    return ofCommand(exitCode, log);
   } catch (error) {
     await end(ctx, (ending) => ports.killJob(name, ending));
     throw error;

@@ -10,17 +10,9 @@ export interface Outcome {
   readonly message: string;
   readonly exitCode: number | null;
   readonly branch: 'yes' | 'no' | null;
-  /** What is tidied up once the outcome is on disk. */
-  readonly afterwards: ((signal: AbortSignal) => Promise<void>) | null;
 }
 
-const plain = (result: ActionResult, message = ''): Outcome => ({
-  result,
-  message,
-  exitCode: null,
-  branch: null,
-  afterwards: null,
-});
+const plain = (result: ActionResult, message = ''): Outcome => ({ result, message, exitCode: null, branch: null });
 
 export const done = (message = ''): Outcome => plain('done', message);
 export const halted = (message = ''): Outcome => plain('halted', message);

@@ -5,7 +5,7 @@ import { Fault } from '../core/fault.ts';
 import type { HookAction, ScaleTarget } from '../core/hook/action.ts';
 import { flattened } from '../core/hook/action.ts';
 import type { HookOutcome } from '../core/hook/chart.ts';
-import type { ActionRecord, Captured, ChangedCount, HookState } from '../core/hook/run-state.ts';
+import type { ActionRecord, ActionResult, Captured, ChangedCount, HookState } from '../core/hook/run-state.ts';
 import { actionKey, jobContainerName, runKey } from '../core/hook/run-state.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HookJournal, HookPorts } from '../ports/hooks.ts';
@@ -114,10 +114,13 @@ export class Session {
 
   /** Never runs again what has ended, whoever asks. */
   async perform(id: string): Promise<Outcome> {
-    const known = this.#state.records.find((record) => record.id === id);
-    if (known) return { ...known, afterwards: null };
     const action = this.#actions.get(id);
     if (!action) throw new Error(`there is no action ${id}`);
+    const known = this.#state.records.find((record) => record.id === id);
+    if (known) {
+      await this.#tidy(action, known);
+      return known;
+    }
     if (this.#signal.aborted) return cancelled();
     const startedAtMs = this.deps.clock.nowMs();
     const log = new ActionLog(this.deps.redact);
@@ -151,7 +154,7 @@ export class Session {
         this.#signal.aborted ||
         this.#state.stop !== '' ||
         // No further try beside one that may still run.
-        this.#state.leftovers.some((one) => one.actionId === id);
+        this.#mayRun(action);
       if (isOver) return this.#finish(action, outcome, log, { attempt, startedAtMs });
       log.note(`(try ${attempt} failed: ${outcome.message})`);
       const isCancelled = await this.deps.clock.sleep(pauseMs(attempt), this.#signal).then(
@@ -210,8 +213,7 @@ export class Session {
   ): Promise<Outcome> {
     const { journal, clock } = this.deps;
     const { run } = this.#state;
-    const isGood = outcome.result === 'done' || outcome.result === 'halted' || outcome.result === 'skipped';
-    const outputs = isGood ? (about.outputs ?? log.outputs) : {};
+    const outputs = isGood(outcome.result) ? (about.outputs ?? log.outputs) : {};
     const record: ActionRecord = {
       id: action.id,
       name: action.name,
@@ -227,7 +229,7 @@ export class Session {
     };
     journal.saveLog(run, action.id, log.text());
     // Before the record: a crash in between finds that it ran.
-    if (action.once === 'revision' && isGood && about.attempt > 0)
+    if (action.once === 'revision' && isGood(outcome.result) && about.attempt > 0)
       journal.saveRanOnce(actionKey(run, action), {
         digest: run.digest,
         halted: outcome.result === 'halted',
@@ -241,16 +243,29 @@ export class Session {
     });
     this.save();
     this.note(`${action.id} ${action.name}: ${outcome.result}${outcome.message === '' ? '' : ` (${outcome.message})`}`);
-    if (outcome.afterwards) await this.#tidy(outcome.afterwards);
+    await this.#tidy(action, record);
     return outcome;
   }
 
-  async #tidy(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { clock } = this.deps;
+  /** The container of a job that ended goes as its delete_policy says. What is cancelled did not succeed. */
+  async #tidy(action: HookAction, { result, tries }: Pick<ActionRecord, 'result' | 'tries'>): Promise<void> {
+    if (action.kind !== 'job' || action.job.context !== 'container' || tries === 0) return;
+    const { success, failure } = action.job.deleteAfter;
+    if (!(isGood(result) ? success : failure) || this.#mayRun(action)) return;
+    const { clock, ports } = this.deps;
     const { killMs } = this.limits;
-    await withDeadline({ clock, ms: killMs, graceMs: killMs, signal: new AbortController().signal, work }).catch(
-      (error: unknown) => this.note(`a job's container could not be removed: ${messageOf(error)}`),
-    );
+    const name = jobContainerName(this.#state.run, action, tries);
+    await withDeadline({
+      clock,
+      ms: killMs,
+      graceMs: killMs,
+      signal: new AbortController().signal,
+      work: (signal) => ports.removeJob(name, signal),
+    }).catch((error: unknown) => this.note(`a job's container could not be removed: ${messageOf(error)}`));
+  }
+
+  #mayRun(action: HookAction): boolean {
+    return this.#state.leftovers.some((one) => one.actionId === action.id);
   }
 
   // --- counts ---
@@ -446,6 +461,8 @@ export class Session {
     return this.#broken ?? (this.#state.resumes > 0 ? 'the controller died in the middle of it' : '');
   }
 }
+
+const isGood = (result: ActionResult): boolean => result === 'done' || result === 'halted' || result === 'skipped';
 
 export function isWithin(count: number, [low, high]: readonly [number, number]): boolean {
   return count >= low && count <= high;

@@ -137,6 +137,35 @@ describe('a hook run', () => {
     expect([...world.logs.keys()]).toEqual(['test/1']);
   });
 
+  it.each([
+    ['failed', ['work started', 'work killed', 'work removed']],
+    ['succeeded', ['work started', 'work killed']],
+  ] as const)(
+    'removes a container whose time was over with delete_policy %s as after a failure',
+    async (policy, story) => {
+      const world = new FakeWorld();
+      world.scripts.set('work', { durationMs: 3_600_000 });
+      await world.run(
+        world.start(world.plan('test', [{ job: 'work', timeout: '30s' }], { work: { delete_policy: policy } })).result,
+      );
+      expect(world.story).toEqual(story);
+    },
+  );
+
+  it('removes it after a crash that came before its removal', async () => {
+    const world = new FakeWorld();
+    world.onCall = (name) => {
+      if (name === 'removeJob') world.process.die();
+    };
+    const actions = world.plan('test', [{ job: 'work' }], { work: { delete_policy: 'succeeded' } });
+    await world.runOrDie(world.start(actions).result);
+    expect(world.containers.size).toBe(1);
+    world.onCall = () => {};
+    world.restart();
+    const [result] = await world.run(world.resume());
+    expect([result?.outcome, world.containers.size]).toEqual(['succeeded', 0]);
+  });
+
   it('says what is wrong with a scale target that has no value', async () => {
     const world = new FakeWorld({ app: 1 });
     world.plan('test', []);
