@@ -244,6 +244,8 @@ export class Session {
     this.save();
     this.note(`${action.id} ${action.name}: ${outcome.result}${outcome.message === '' ? '' : ` (${outcome.message})`}`);
     await this.#tidy(action, record);
+    // Not even `on_failure: continue` begins anything beside it.
+    if (outcome.result === 'failed' && this.#mayRun(action)) throw new NotEnded(outcome.message);
     return outcome;
   }
 
@@ -456,8 +458,9 @@ export class Session {
         ),
       ].join('; ');
     if (outcome === 'succeeded') return '';
-    const last = this.#state.records.findLast((record) => record.result === outcome);
-    if (last) return last.message === '' ? last.name : `${last.name}: ${last.message}`;
+    // What failed before and was to go on is not why it ended.
+    const last = this.#state.records.at(-1);
+    if (last?.result === outcome) return last.message === '' ? last.name : `${last.name}: ${last.message}`;
     return this.#broken ?? (this.#state.resumes > 0 ? 'the controller died in the middle of it' : '');
   }
 }

@@ -280,6 +280,38 @@ describe('L27: whatever a job does, its work is gone, replicas are back, the rec
     expect(world.counts.get('app')).toBe(2);
   });
 
+  it('when the job may still run: nothing is begun beside it, not even where a failure is to go on', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { durationMs: 36_000_000, unkillable: true });
+    const list = [{ scale: { app: 0 } }, { job: 'work', timeout: '30s', on_failure: 'continue' as const }, ...around];
+    const actions = world.plan('post_update', list, { work: {}, after: {} });
+    const result = await world.run(world.start(actions).result);
+    expect(result.outcome).toBe('restoreFailed');
+    expect(world.story).toEqual(['app 0', 'work started', 'app 2']);
+  });
+
+  it('when a failure was to go on and the journal then fails: the record names what ended it', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { exitCode: 1 });
+    const actions = world.plan('post_update', [{ job: 'work', on_failure: 'continue' }, { job: 'after' }], {
+      work: {},
+      after: {},
+    });
+    const { journal } = world.process;
+    const save = journal.save.bind(journal);
+    let isFull = true;
+    journal.save = (key, state) => {
+      if (isFull && state.current?.id === '2') {
+        isFull = false;
+        throw new Fault('STATE_CORRUPT', 'the disk is full');
+      }
+      save(key, state);
+    };
+    const { state } = await world.run(world.start(actions).result);
+    expect(state.ended).toMatchObject({ outcome: 'failed', message: 'the disk is full' });
+    expect(world.story).not.toContain('after started');
+  });
+
   it('when a scale hangs while restoring: its own deadline ends it, and the rest is restored', async () => {
     const world = new FakeWorld({ app: 2, other: 1 });
     const actions = world.plan('post_update', [{ scale: { app: 0, other: 0 } }]);
