@@ -245,7 +245,7 @@ export class Session {
     this.note(`${action.id} ${action.name}: ${outcome.result}${outcome.message === '' ? '' : ` (${outcome.message})`}`);
     await this.#tidy(action, record);
     // Not even `on_failure: continue` begins anything beside it.
-    if (outcome.result === 'failed' && this.#mayRun(action)) throw new NotEnded(outcome.message);
+    if (outcome.result === 'failed' && this.#mayRun(action)) throw new NotEnded(`${action.name}: ${outcome.message}`);
     return outcome;
   }
 
@@ -459,9 +459,10 @@ export class Session {
       ].join('; ');
     if (outcome === 'succeeded') return '';
     // What failed before and was to go on is not why it ended.
+    if (outcome === 'failed' && this.#broken !== null) return this.#broken;
     const last = this.#state.records.at(-1);
     if (last?.result === outcome) return last.message === '' ? last.name : `${last.name}: ${last.message}`;
-    return this.#broken ?? (this.#state.resumes > 0 ? 'the controller died in the middle of it' : '');
+    return this.#state.resumes > 0 ? 'the controller died in the middle of it' : '';
   }
 }
 
