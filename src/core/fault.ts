@@ -107,7 +107,27 @@ export const FAULTS = {
   },
   ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
   ARCHIVE_IN_USE: { retry: 'person', help: 'remove the group archive that names it first' },
+  ARCHIVE_UNREACHABLE: {
+    retry: 'retry',
+    help: 'check the address and the network of the archive store; nothing in it counts as missing meanwhile',
+  },
+  ARCHIVE_DENIED: {
+    retry: 'person',
+    help: 'correct what windlass.yaml says of the store: place, credentials, host key or certificate; the message says which was refused',
+  },
   ARCHIVE_FAILED: { retry: 'retry', help: 'check the disk and the permissions of the archive store' },
+  RESTIC_UNFIT: {
+    retry: 'person',
+    help: 'install restic 0.18 or newer where the controller runs (Debian 12 has 0.14: take the package of Debian 13, or the binary of its makers); nothing was touched',
+  },
+  REPOSITORY_REFUSED: {
+    retry: 'person',
+    help: 'put right what the message names: `archives.restic` in windlass.yaml, the password file, or the repository itself; nothing was touched',
+  },
+  REPOSITORY_LOCKED: {
+    retry: 'retry',
+    help: 'wait for the process that the message names; when it is gone for sure, `restic unlock` removes its lock',
+  },
   SIGNING_KEY_WRONG: {
     retry: 'person',
     help: 'put back the signing key of the controller from its copy, or move it away: a new one is made and old archives stay readable',

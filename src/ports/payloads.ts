@@ -1,4 +1,4 @@
-// Payloads port: one volume or folder read as one compressed tar stream, and written back into a fresh one that is then read
+// Payloads port: one volume or folder read as one tar stream, compressed as a rule, and written back into a fresh one that is then read
 // again. A capture of less than everything fails; a live volume is never written into. Where the bytes are kept is not decided here.
 import type { PayloadRecord } from '../core/archive/payload.ts';
 
@@ -29,7 +29,7 @@ export type PayloadFacts = Pick<
 
 export interface PayloadReading {
   /**
-   * The compressed bytes; to be iterated once. It throws when the capture fails, so that its end is a whole payload.
+   * The compressed bytes, or the plain tar when that was asked for; to be iterated once. It throws when the capture fails, so that its end is a whole payload.
    * Leaving it early ends the reading.
    */
   readonly stream: AsyncIterable<Uint8Array>;
@@ -41,13 +41,17 @@ export interface ReadPayloadOptions {
   readonly signal: AbortSignal;
   /** Globs below the root: `cache/*`; a `*` does not match a slash, and a folder leaves with all that is in it. */
   readonly exclude?: readonly string[];
+  /** The tar itself, for who compresses it or leaves out what is known. Default no. */
+  readonly plain?: boolean;
   /** Files that change while they are read are taken as they come. Default no: PAYLOAD_CHANGED. */
   readonly allowChanging?: boolean;
 }
 
 export interface WritePayloadOptions {
   readonly signal: AbortSignal;
-  readonly expected: Pick<PayloadRecord, 'plainDigest' | 'plainBytes' | 'entries' | 'root'>;
+  /** Without a format: `tar+zstd`. */
+  readonly expected: Pick<PayloadRecord, 'plainDigest' | 'plainBytes' | 'entries' | 'root'> &
+    Partial<Pick<PayloadRecord, 'format'>>;
 }
 
 export interface PayloadWritten {
@@ -73,7 +77,7 @@ export interface Payloads {
   /** Faults: PAYLOAD_MISSING, PAYLOAD_FAILED, PAYLOAD_CHANGED, PAYLOAD_NO_WAY, CANCELLED, ENGINE_*. */
   read(source: PayloadSource, options: ReadPayloadOptions): PayloadReading;
   /**
-   * Checks the whole blob, makes the target, extracts, reads it again. `open` gives the compressed bytes from their beginning,
+   * Checks the whole blob, makes the target, extracts, reads it again. `open` gives the blob's bytes from their beginning,
    * twice. After a failure the target is gone again. Faults: PAYLOAD_EXISTS, PAYLOAD_CORRUPT, PAYLOAD_HOSTILE,
    * PAYLOAD_UNVERIFIED, PAYLOAD_FAILED, PAYLOAD_NO_WAY, CANCELLED, ENGINE_*.
    */

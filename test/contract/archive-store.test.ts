@@ -218,7 +218,7 @@ describe.each(Object.entries(STORES))('the archive store %s', (_, make) => {
   it('takes no manifest that is none, or that nobody signed', async () => {
     const { store } = await begin();
     expect(await codeOf(store.putManifest(Buffer.from('{}'), 'signed'))).toBe('ARCHIVE_INVALID');
-    expect(await codeOf(store.putManifest(canonicalBytes({ ...sampleManifest(), version: 2 }), 'signed'))).toBe(
+    expect(await codeOf(store.putManifest(canonicalBytes({ ...sampleManifest(), version: 3 }), 'signed'))).toBe(
       'ARCHIVE_TOO_NEW',
     );
     await putSample(store, { madeAtMs: 1 });

@@ -25,7 +25,7 @@ import { openHelperContainer } from './helper-container.ts';
 import { openHostPath } from './host-path.ts';
 import { openVolumes } from './volumes.ts';
 import { nameOf, type Place, type Way } from './way.ts';
-import { compressed, decompressed } from './zstd-stream.ts';
+import { compressed, decompressed, tooLarge } from './zstd-stream.ts';
 
 export interface PayloadsOptions {
   /** As for the runtime. */
@@ -122,7 +122,8 @@ export function openPayloads(options: PayloadsOptions): Payloads {
         if (signal.aborted) throw aborted(signal);
         const state = { way: null as Way | null, notCaptured: [] as string[] };
         const meter = new Meter({ onEntry: refuseDevice });
-        yield* compressed(meter.through(plainOf(source, readOptions, state)));
+        const tar = meter.through(plainOf(source, readOptions, state));
+        yield* readOptions.plain ? tar : compressed(tar);
         if (signal.aborted) throw aborted(signal);
         const { summary, ...plain } = meter.end();
         isSettled = true;
@@ -152,7 +153,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     { signal, expected }: WritePayloadOptions,
   ): Promise<TarSummary> {
     const meter = new Meter({ onEntry: entryRules(target), fingerprint: true });
-    const checked = meter.through(decompressed(untilAborted(open(), signal), expected.plainBytes));
+    const checked = meter.through(tarOf(untilAborted(open(), signal), expected));
     for await (const _ of checked);
     const { summary, plainDigest, plainBytes } = meter.end();
     const differs =
@@ -180,7 +181,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
   ): AsyncGenerator<Buffer> {
     // Judged again, piece by piece before it is handed on: the blob may be another one by now.
     const meter = new Meter({ onEntry: entryRules(target) });
-    yield* meter.through(decompressed(untilAborted(open(), signal), expected.plainBytes));
+    yield* meter.through(tarOf(untilAborted(open(), signal), expected));
     if (meter.end().plainDigest !== expected.plainDigest) {
       throw new Fault('PAYLOAD_CORRUPT', 'the stored payload changed while it was written back', {
         data: { rule: 'RECORD' },
@@ -274,6 +275,23 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     volumeSizeBytes: (name, signal) => volumes.sizeBytes(name, signal),
     close: () => client.close(),
   };
+}
+
+/** Never more than what the record names. */
+function tarOf(
+  blob: AsyncIterable<Uint8Array>,
+  { format = 'tar+zstd', plainBytes }: WritePayloadOptions['expected'],
+): AsyncIterable<Buffer> {
+  return format === 'tar' ? bounded(blob, plainBytes) : decompressed(blob, plainBytes);
+}
+
+async function* bounded(plain: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Buffer> {
+  let sizeBytes = 0;
+  for await (const chunk of plain) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
+    yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+  }
 }
 
 /** Digest, size and listing of a plain tar as it passes. */

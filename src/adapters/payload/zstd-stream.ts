@@ -35,11 +35,7 @@ export async function* decompressed(blob: AsyncIterable<Uint8Array>, maxBytes: n
   try {
     for await (const chunk of through(blob, zstd)) {
       sizeBytes += chunk.length;
-      if (sizeBytes > maxBytes) {
-        throw new Fault('PAYLOAD_CORRUPT', `the payload holds more than the ${maxBytes} bytes that its record names`, {
-          data: { rule: 'SIZE' },
-        });
-      }
+      if (sizeBytes > maxBytes) throw tooLarge(maxBytes);
       yield chunk;
     }
   } catch (cause) {
@@ -51,6 +47,11 @@ export async function* decompressed(blob: AsyncIterable<Uint8Array>, maxBytes: n
     });
   }
 }
+
+export const tooLarge = (maxBytes: number): Fault =>
+  new Fault('PAYLOAD_CORRUPT', `the payload holds more than the ${maxBytes} bytes that its record names`, {
+    data: { rule: 'SIZE' },
+  });
 
 async function* through(source: AsyncIterable<Uint8Array>, transform: Transform): AsyncGenerator<Buffer> {
   // Its error arrives through the transform, which it destroys.

@@ -11,7 +11,8 @@ import { mistakeOf } from './schema-check.ts';
 
 export const ARCHIVE_FORMAT = 'windlass-archive';
 export const GROUP_FORMAT = 'windlass-group';
-export const MANIFEST_VERSION = 1;
+/** 2: payloads in a restic repository. A manifest has the lowest version that can say what it says. */
+export const MANIFEST_VERSION = 2;
 /** More is none of ours: payloads and files are blobs, not text of the manifest. */
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 
@@ -39,10 +40,11 @@ const Payload = Type.Object(
   {
     kind: oneOf(['volume', 'bind', 'file']),
     name: Path,
-    format: oneOf(['tar+zstd', 'raw+zstd']),
+    format: oneOf(['tar+zstd', 'raw+zstd', 'tar']),
     plainDigest: Digest,
     plainBytes: Bytes,
     blob: Blob,
+    restic: Type.Optional(Type.Object({ repository: Digest, snapshot: Digest, tree: Digest }, strict)),
     entries: Type.Object({ count: Count, digest: Digest }, strict),
     root: orNull(Type.Object({ uid: Id, gid: Id, mode: Mode }, strict)),
     way: oneOf(['host-path', 'helper-container', 'engine-api', 'memory']),
@@ -339,12 +341,18 @@ function archiveMistake(manifest: Manifest): string | null {
     sizes.set(digest, sizeBytes);
   }
   const names = new Set<string>();
-  for (const { kind, name } of manifest.payloads) {
+  for (const { kind, name, format, blob, plainDigest, plainBytes, restic } of manifest.payloads) {
     if (names.has(`${kind} ${name}`)) return `names the payload ${JSON.stringify(name)} twice`;
     names.add(`${kind} ${name}`);
     // `.` is the project folder itself.
     if (kind !== 'volume' && name !== '.' && pathMistake(name) !== null)
       return `has a payload with an unsafe path: ${JSON.stringify(name)}`;
+    if (format === 'tar' && manifest.version < 2)
+      return `has a payload that its version does not know: ${JSON.stringify(name)}`;
+    if (format === 'tar' && (blob.digest !== plainDigest || blob.sizeBytes !== plainBytes))
+      return `has a plain payload whose blob is another one: ${JSON.stringify(name)}`;
+    if (restic !== undefined && format !== 'tar')
+      return `has a compressed payload in a restic repository: ${JSON.stringify(name)}`;
   }
   for (const { key, payload } of manifest.volumes)
     if (payload !== null && !names.has(`volume ${payload}`))

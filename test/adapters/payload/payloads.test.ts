@@ -263,6 +263,22 @@ describe('reading a volume', () => {
     expect(copy.blob.equals(one.blob)).toBe(true);
   });
 
+  it('gives the plain tar when that is asked for, and writes it back from there', async () => {
+    fill(engine.add('data'));
+    const source = { kind: 'volume', name: 'data' } as const;
+    const plain = await taken(payloads().read(source, { signal: never, plain: true }));
+    const packed = await read(payloads(), 'data');
+    expect(plain.facts).toEqual(packed.facts);
+    expect(createHash('sha256').update(plain.blob).digest('hex')).toBe(plain.facts.plainDigest);
+    expect(zstdDecompressSync(packed.blob).equals(plain.blob)).toBe(true);
+    const expected = { ...plain.facts, format: 'tar' as const };
+    for (const wrong of [plain.blob.subarray(0, -1), Buffer.concat([plain.blob, Buffer.alloc(512)]), packed.blob])
+      expect((await faultOf(write(payloads(), wrong, expected))).code).toBe('PAYLOAD_CORRUPT');
+    expect(existsSync(engine.pathOf('fresh'))).toBe(false);
+    await write(payloads(), plain.blob, expected);
+    expect((await read(payloads(), 'fresh')).facts).toEqual(packed.facts);
+  });
+
   it('leaves out what is excluded, with all below it, and nothing of the same name elsewhere', async () => {
     const path = engine.add('data');
     for (const name of ['cache', 'cache/sub', 'keep', 'keep/cache']) mkdirSync(join(path, name));

@@ -95,10 +95,41 @@ describe('an older manifest', () => {
   });
 });
 
+describe('a payload in a restic repository', () => {
+  const id = (digit: string) => digit.repeat(64);
+  const restic = { repository: id('a'), snapshot: id('b'), tree: id('c') };
+  const plain = { ...payloadOf('data', 'x'), format: 'tar' as const, blob: blobOf('tar') };
+  const payload = { ...plain, plainDigest: plain.blob.digest, plainBytes: plain.blob.sizeBytes, restic };
+  const sample = (change: object) =>
+    sampleManifest({ version: 2, payloads: [{ ...payload, ...change }] as (typeof payload)[] });
+
+  it('is read as it was written, and its blob is named as every other', () => {
+    const { id, bytes } = encodeManifest(sample({}));
+    const read = readManifest(bytes);
+    expect(read).toMatchObject({ id, manifest: { payloads: [payload] } });
+    expect(blobsOf(read)).toContainEqual(payload.blob);
+  });
+
+  it.each<[string, object, string]>([
+    ['of a blob that is not its tar', { plainDigest: id('d') }, 'ARCHIVE_HOSTILE'],
+    ['of another size than its tar', { plainBytes: 7 }, 'ARCHIVE_HOSTILE'],
+    ['that is compressed', { format: 'tar+zstd' }, 'ARCHIVE_HOSTILE'],
+    ['with the short id of a snapshot', { restic: { ...restic, snapshot: 'bbbbbbbb' } }, 'ARCHIVE_INVALID'],
+    ['with `latest`', { restic: { ...restic, snapshot: 'latest' } }, 'ARCHIVE_INVALID'],
+    ['without the id of its tree', { restic: { repository: id('a'), snapshot: id('b') } }, 'ARCHIVE_INVALID'],
+  ])('%s is refused', (_, change, code) => {
+    expect(readValue(sample(change))).toMatch(new RegExp(`^${code} `));
+  });
+
+  it('is of no older version', () => {
+    expect(readValue({ ...sample({}), version: 1 })).toMatch(/^ARCHIVE_HOSTILE /);
+  });
+});
+
 describe('a manifest from a stranger', () => {
   const sample = () => sampleManifest();
   it.each<[string, unknown, string]>([
-    ['that a newer version made', { ...sample(), version: 2 }, 'ARCHIVE_TOO_NEW'],
+    ['that a newer version made', { ...sample(), version: 3 }, 'ARCHIVE_TOO_NEW'],
     ['with version 0', { ...sample(), version: 0 }, 'ARCHIVE_INVALID'],
     ['with a field that nobody knows', { ...sample(), extra: 1 }, 'ARCHIVE_INVALID'],
     ['of another program', { format: 'restic' }, 'ARCHIVE_INVALID'],
