@@ -46,17 +46,11 @@ export async function accept(house: House, tip: string, options: { readonly rewr
     const broken = await brokenLineage(house, tip);
     if (broken) throw broken;
   }
-  if (ledger) {
-    if (before === null) {
-      const { refuseWhatPredates } = await import('./trust/predates.ts');
-      await refuseWhatPredates(house, tip);
-    }
-    if (!ledger.acceptTip(tip, before))
-      throw new Fault(
-        'PLAN_STALE',
-        `another process has accepted another commit than ${before?.slice(0, 12) ?? 'none'} meanwhile`,
-      );
-  }
+  if (ledger && !ledger.acceptTip(tip, before, house.clock.nowMs()))
+    throw new Fault(
+      'PLAN_STALE',
+      `another process has accepted another commit than ${before?.slice(0, 12) ?? 'none'} meanwhile`,
+    );
   await source.pin('accepted', tip);
   store.putValue(acceptedKey(source.spec.name), tip);
   store.putValue(SOURCE_KEY, source.spec);

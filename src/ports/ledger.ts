@@ -65,8 +65,9 @@ export interface Ledger {
   firstSeenOf(statementId: string): number | null;
 
   acceptedTip(): string | null;
-  /** False, and nothing is written, when the accepted tip is not `previous` any more. */
-  acceptTip(tip: string, previous: string | null): boolean;
+  /** False, and nothing is written, when the accepted tip is not `previous` any more. With the first tip the memory begins: `nowMs` is from
+   * when on every claim is known. */
+  acceptTip(tip: string, previous: string | null, nowMs: number): boolean;
 
   effectivePolicy(): PolicyMemory | null;
   /** Throws a plain error for a lower version, or other bytes of the same one, above the same anchor. */

@@ -231,7 +231,7 @@ export class CloneDesk {
       statements: readings.map((reading, index) => ({ reading, firstSeenMs: seenAs(reading, now.getTime(), index) })),
       policy,
       anchor,
-      spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+      spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
       nowMs: now.getTime(),
     });
     return { ...evaluation, bytes: file.bytes };

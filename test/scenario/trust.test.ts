@@ -498,16 +498,73 @@ describe('after a crash', () => {
     expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
   });
 
-  it('a lost ledger runs nothing that was asked for before it', async () => {
+  const lose = async (fleet: Fleet): Promise<void> => {
+    fleet.bench.house.trust!.ledger!.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(fleet.sim.dir, `ledger.db${suffix}`), { force: true });
+    await fleet.sim.clock.advance(10_000);
+    fleet.open();
+  };
+
+  it('a lost ledger runs nothing that was signed before it, not even under another id, until it is signed again', async () => {
     const fleet = await approved();
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
     fleet.remake('shop_data');
-    fleet.bench.house.trust!.ledger!.close();
-    for (const suffix of ['', '-wal', '-shm']) rmSync(join(fleet.sim.dir, `ledger.db${suffix}`), { force: true });
-    fleet.open();
-    expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
-    expect(await fleet.look()).toEqual({ one: 'refused predates-ledger' });
+    await lose(fleet);
+    expect(await fleet.look()).toEqual({ one: 'verifying request-predates-ledger' });
+    fleet.commit({ 'requests/two.yaml': fleet.file('requests/one.yaml') });
+    expect(await fleet.look()).toEqual({
+      one: 'verifying request-predates-ledger',
+      two: 'verifying request-predates-ledger',
+    });
     expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
+    fleet.git('rm', '-q', 'requests/two.yaml');
+    const subject = fleet.subject('requests/one.yaml');
+    fleet.commit({}, fleet.message('request', subject), 'anna');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect((await fleet.look())['one']).toBe('succeeded done');
+  });
+
+  it('a ledger that was copied to another host runs nothing there that ran here', async () => {
+    const fleet = await approved();
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    fleet.bench.house.trust!.ledger!.close();
+    const copy = readFileSync(join(fleet.sim.dir, 'ledger.db'));
+    await lose(fleet);
+    fleet.bench.house.trust!.ledger!.close();
+    for (const suffix of ['-wal', '-shm']) rmSync(join(fleet.sim.dir, `ledger.db${suffix}`), { force: true });
+    writeFileSync(join(fleet.sim.dir, 'ledger.db'), copy);
+    fleet.open();
+    fleet.remake('shop_data');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    expect(fleet.sim.world.engine.volumes.has('shop_data')).toBe(true);
+  });
+
+  it('a clock that is set back neither shortens a delay, nor runs anything twice, nor wakes what has expired', async () => {
+    const fleet = await open({ minDelay: '2h' });
+    const { clock } = fleet.sim;
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    const over = fleet.request('over');
+    expect(await fleet.look()).toMatchObject({ one: 'scheduled delay-running' });
+    await clock.advance(HOUR);
+    const now = clock.nowMs.bind(clock);
+    clock.nowMs = () => now() - 3 * HOUR;
+    expect((await fleet.look())['one']).toMatch(/^verifying request-unsigned/);
+    clock.nowMs = now;
+    expect((await fleet.look())['one']).toBe('scheduled delay-running');
+    await clock.advance(HOUR + 1000);
+    expect((await fleet.look())['one']).toBe('succeeded done');
+    fleet.remake('shop_data');
+    await clock.advance(48 * HOUR);
+    expect((await fleet.look())['over']).toBe('expired request-expired');
+    clock.nowMs = () => now() - 49 * HOUR;
+    fleet.approve(over, 'bert');
+    fleet.approve(over, 'cleo');
+    clock.nowMs = () => now() - 24 * HOUR;
+    expect(await fleet.look()).toEqual({ one: 'succeeded done', over: 'expired request-expired' });
+    expect(fleet.removed).toEqual(['shop_data']);
   });
 });
 

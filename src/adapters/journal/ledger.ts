@@ -42,6 +42,13 @@ export const LEDGER_SCHEMA: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    what: 'since when every claim is known; what accepted a tip before knows all of its own',
+    sql: `
+      CREATE TABLE beginnings (fleet TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      INSERT INTO beginnings SELECT fleet, 0 FROM tips;
+    `,
+  },
 ];
 
 /** States that only a claim leads to. */
@@ -69,6 +76,8 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   const selectSeen = database.prepare('SELECT at_ms FROM seen WHERE fleet = ? AND statement = ?');
   const selectTip = database.prepare('SELECT tip FROM tips WHERE fleet = ?');
   const upsertTip = database.prepare('INSERT OR REPLACE INTO tips (fleet, tip) VALUES (?, ?)');
+  const selectBeginning = database.prepare('SELECT at_ms FROM beginnings WHERE fleet = ?');
+  const insertBeginning = database.prepare('INSERT OR IGNORE INTO beginnings (fleet, at_ms) VALUES (?, ?)');
   const selectPolicy = database.prepare('SELECT anchor, version, sha256, bytes FROM policies WHERE fleet = ?');
   const upsertPolicy = database.prepare(
     'INSERT OR REPLACE INTO policies (fleet, anchor, version, sha256, bytes) VALUES (?, ?, ?, ?, ?)',
@@ -126,7 +135,9 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
       const claims = selectClaims.all(fleet).map((row) => bodyOf<Claim>(row)!);
       const others = claims.filter(({ id }) => id !== except);
       const nonces = selectNonces.all(fleet).filter((row) => row['id'] !== except);
+      const since = selectBeginning.get(fleet)?.['at_ms'];
       return {
+        sinceMs: since === undefined ? null : Number(since),
         ids: new Set(others.map(({ id }) => id)),
         subjects: new Set(others.map(({ subject }) => subject)),
         nonces: new Set(nonces.map((row) => String(row['nonce']))),
@@ -150,10 +161,11 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
       const row = selectTip.get(fleet);
       return row === undefined ? null : String(row['tip']);
     },
-    acceptTip(tip, previous) {
+    acceptTip(tip, previous, nowMs) {
       return database.write('disk', () => {
         const row = selectTip.get(fleet);
         if ((row === undefined ? null : String(row['tip'])) !== previous) return false;
+        if (previous === null) insertBeginning.run(fleet, Math.ceil(nowMs));
         upsertTip.run(fleet, tip);
         return true;
       });

@@ -82,8 +82,9 @@ describe('a claim', () => {
       ids: new Set(['one']),
       subjects: new Set([subject('a')]),
       nonces: new Set(['one-1', 'one-2']),
+      sinceMs: null,
     });
-    expect(ledger.spent('one')).toEqual({ ids: new Set(), subjects: new Set(), nonces: new Set() });
+    expect(ledger.spent('one')).toEqual({ ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: null });
   });
 
   it('is all or nothing when its snapshot cannot follow', () => {
@@ -144,6 +145,7 @@ describe('a process that dies', () => {
       ids: new Set(['one']),
       subjects: new Set([subject('a')]),
       nonces: new Set(['n1']),
+      sinceMs: null,
     });
     expect(ledger.claim(claimOf('one'), claimed('one'))).toEqual({ kind: 'refused', reason: 'request-claimed' });
     ledger.putSnapshot(advance(ledger.snapshot('one')!, ['DOUBT'], { atMs: 9, reason: 'interrupted' }));
@@ -213,11 +215,25 @@ describe('what is remembered', () => {
   it('is the accepted tip, moved only from the one that the caller knows', () => {
     const ledger = open();
     expect(ledger.acceptedTip()).toBeNull();
-    expect(ledger.acceptTip('a'.repeat(40), 'f'.repeat(40))).toBe(false);
-    expect(ledger.acceptTip('a'.repeat(40), null)).toBe(true);
-    expect(ledger.acceptTip('b'.repeat(40), null)).toBe(false);
-    expect(open().acceptTip('b'.repeat(40), 'a'.repeat(40))).toBe(true);
+    expect(ledger.acceptTip('a'.repeat(40), 'f'.repeat(40), 1)).toBe(false);
+    expect(ledger.acceptTip('a'.repeat(40), null, 7)).toBe(true);
+    expect(ledger.acceptTip('b'.repeat(40), null, 8)).toBe(false);
+    expect(open().acceptTip('b'.repeat(40), 'a'.repeat(40), 9)).toBe(true);
     expect(ledger.acceptedTip()).toBe('b'.repeat(40));
+  });
+
+  it('begins with the first tip that is accepted, and what knew its tip before goes back to its own beginning', () => {
+    const ledger = open();
+    ledger.acceptTip('a'.repeat(40), 'f'.repeat(40), 1);
+    expect(ledger.spent().sinceMs).toBeNull();
+    ledger.acceptTip('a'.repeat(40), null, 7);
+    ledger.acceptTip('b'.repeat(40), 'a'.repeat(40), 9);
+    expect([ledger.spent().sinceMs, open('fleet-other').spent().sinceMs]).toEqual([7, null]);
+    for (const one of opened) one.close();
+    const raw = new DatabaseSync(join(directory, LEDGER_FILE));
+    raw.exec('DROP TABLE beginnings; PRAGMA user_version=1;');
+    raw.close();
+    expect(open().spent().sinceMs).toBe(0);
   });
 
   it('is the policy in effect, byte by byte, and never an older one above the same anchor', () => {

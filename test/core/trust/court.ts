@@ -253,7 +253,7 @@ export async function evaluate(one: Case): Promise<RequestEvaluation> {
     statements: await readingsOf(one),
     policy: one.policy === undefined ? policyOf() : one.policy,
     anchor: one.anchor ?? anchorOf(),
-    spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), ...one.spent },
+    spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0, ...one.spent },
     nowMs: one.nowMs ?? NOW,
   });
 }

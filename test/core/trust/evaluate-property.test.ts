@@ -46,7 +46,7 @@ const evaluate = (statements: readonly SeenStatement[], more: Partial<EvaluateRe
     statements,
     policy,
     anchor: anchorOf(),
-    spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+    spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
     nowMs: NOW,
     ...more,
   });
@@ -156,9 +156,16 @@ describe('no combination of statements', () => {
           expect(evaluate([...statements, no!]).state).toBe('rejected');
           expect(evaluate(statements, { policy: null }).state).toBe('refused');
           expect(
-            evaluate(statements, { spent: { ids: new Set(['orders']), subjects: new Set(), nonces: new Set() } }).state,
+            evaluate(statements, {
+              spent: { ids: new Set(['orders']), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
+            }).state,
           ).toBe('refused');
-          const spent = { ids: new Set<string>(), subjects: new Set<string>(), nonces: new Set(found.nonces) };
+          const spent = {
+            ids: new Set<string>(),
+            subjects: new Set<string>(),
+            nonces: new Set(found.nonces),
+            sinceMs: 0,
+          };
           expect(evaluate(statements, { spent }).nonces.filter((one) => spent.nonces.has(one))).toEqual([]);
         },
       ),

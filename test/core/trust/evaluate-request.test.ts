@@ -122,6 +122,32 @@ it('names the commit that lost the signature of a request, also in a squash', as
   expect((await evaluate({ objects: [approve('bert', { isUnsigned: true })] })).detail).toBe('');
 });
 
+describe('a memory that begins late', () => {
+  const at = NOW - HOUR;
+  it('counts nothing that was signed before it, for that may have run', async () => {
+    expect(await standing({ objects: honest(), spent: { sinceMs: at } })).toBe(
+      'refused request-predates-ledger predates-ledger predates-ledger predates-ledger',
+    );
+    expect(await standing({ objects: honest(), spent: { sinceMs: null } })).toMatch(/^refused request-predates-ledger/);
+    const objects = [ask('anna', { datedMs: at }), ask(), approve('bert', { datedMs: at }), approve('cleo')];
+    expect(await standing({ objects, spent: { sinceMs: at } })).toBe(
+      'awaitingApprovals approvals-missing predates-ledger predates-ledger',
+    );
+  });
+
+  it('counts what is signed again, and still hears whoever said no before', async () => {
+    const again = () => [
+      ask('anna', { datedMs: at }),
+      approve('bert', { datedMs: at + 1000 }),
+      approve('cleo', { datedMs: at }),
+    ];
+    expect(await standing({ objects: again(), spent: { sinceMs: at } })).toBe('ready authorised');
+    expect(
+      await standing({ objects: [...again(), reject('bert', { datedMs: at - HOUR })], spent: { sinceMs: at } }),
+    ).toBe('rejected rejected-by-approver');
+  });
+});
+
 describe('time', () => {
   const slow = () => policyOf({ rules: [{ ...restoreRule, minDelay: '2h' }] });
   const by = (rule: PolicyVersion, who: Name, type: 'request' | 'approve', more: SaidMore = {}) =>
@@ -557,7 +583,7 @@ describe('each attack ends in its own reason', () => {
         statements: [asked!, first!, named],
         policy,
         anchor: anchorOf(),
-        spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+        spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
         nowMs: NOW,
       });
       expect([found.state, found.ignored[0]?.reason]).toEqual(['awaitingApprovals', 'signer-unnamed']);
@@ -579,7 +605,7 @@ describe('each attack ends in its own reason', () => {
       statements,
       policy,
       anchor: anchorOf(),
-      spent: { ids: new Set(), subjects: new Set(), nonces: new Set() },
+      spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
       nowMs: NOW,
     });
     expect([found.state, ...found.ignored.map(({ reason }) => reason)]).toEqual([

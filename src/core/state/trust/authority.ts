@@ -51,6 +51,9 @@ export const AUTHORITY = {
     'No valid signed statement asks for this file; whoever asks signs one by commit, or by an annotated tag when a merge lost it.',
   ),
   'nonce-replayed': request('The statement that asks for it carries a nonce that was spent before; sign a new one.'),
+  'request-predates-ledger': request(
+    'It was signed before the memory of this controller began, which cannot tell whether it ran; if it did not, sign it again.',
+  ),
   'rule-absent': request('No rule of the policy names this operation for this stack, so it is refused.'),
   'rule-empty': request('The rule that holds names nobody who could ask or approve, so it is refused.'),
   'requester-not-allowed': request('The rule does not let whoever signed ask for this operation on this stack.'),
@@ -108,6 +111,9 @@ export const AUTHORITY = {
   'other-ref': statement('It was made for another ref.'),
   'other-environment': statement('It was made for another environment.'),
   'other-policy': statement('It names another policy than the one in effect; sign again under the policy in effect.'),
+  'predates-ledger': statement(
+    'It was signed before the memory of this controller began, which cannot tell what it did then; sign a new one.',
+  ),
   'statement-expired': statement('Its own expiry has passed; sign a new one.'),
   'statement-lifetime': statement(
     'It lives longer than the rule or the trust anchor allows; sign one that expires earlier.',

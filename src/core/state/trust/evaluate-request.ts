@@ -32,6 +32,8 @@ export interface SpentFacts {
   /** SHA-256 of request files. */
   readonly subjects: ReadonlySet<string>;
   readonly nonces: ReadonlySet<string>;
+  /** From when on every claim is known; null: no memory yet. What was signed before may have run. */
+  readonly sinceMs: number | null;
 }
 
 export interface EvaluateRequestInput {
@@ -280,6 +282,8 @@ class Evaluation {
       if (isStop(statement)) return false;
       const wrong = firstOf<StatementRefusalCode>([
         [statement.policy !== policy.sha256, 'other-policy'],
+        // By its signed date: the same words under another id, or from a branch that is pushed again, may have run as well.
+        [spent.sinceMs === null || !(datedMs >= spent.sinceMs), 'predates-ledger'],
         [!(nowMs < expiresMs), 'statement-expired'],
         [!(firstSeenMs <= nowMs + anchor.clockSkewMs), 'seen-in-future'],
         [!(firstSeenMs < Math.min(expiresMs, file.expiresMs)), 'seen-too-late'],
@@ -307,6 +311,7 @@ class Evaluation {
     }
     const asked = this.#ignored.find(({ oid }) => asking.has(oid));
     if (asked?.reason === 'nonce-spent') return this.#refuse('nonce-replayed', asked.oid);
+    if (asked?.reason === 'predates-ledger') return this.#refuse('request-predates-ledger', asked.oid);
     return this.#refuse('request-unsigned', asked === undefined ? '' : `${asked.oid}: ${asked.reason}`);
   }
 
