@@ -63,12 +63,21 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
 
   async function stopSurplus(service: string, count: number, signal: AbortSignal): Promise<void> {
     for (const one of alive(await containersOf(service, signal)).slice(count)) {
+      signal.throwIfAborted();
       if (one.state === 'paused') await runtime.unpause(one.id, signal);
-      await runtime.stop(one.id, signal);
+      // Waited for to its end: the engine goes on with a stop whose caller has left, and would end what was brought back meanwhile.
+      await runtime.stop(one.id, new AbortController().signal);
     }
   }
 
+  /** A misspelled service would be taken for one that is down. */
+  function mustKnow(service: string): void {
+    if ([desired, stack.jobs.desired].some(({ services }) => services.some((one) => one.name === service))) return;
+    throw new Fault('HOOK_FAILED', `the stack has no service ${service}`, { data: { service } });
+  }
+
   async function scale(service: string, count: number, signal: AbortSignal): Promise<void> {
+    mustKnow(service);
     const there = await containersOf(service, signal);
     const missing = count - alive(there).length;
     if (missing < 0) return stopSurplus(service, count, signal);
@@ -91,9 +100,13 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
   }
 
   return {
-    replicas: async (service, signal) => alive(await containersOf(service, signal)).length,
+    async replicas(service, signal) {
+      mustKnow(service);
+      return alive(await containersOf(service, signal)).length;
+    },
     scale,
     async unhealthy(services, signal) {
+      services?.forEach(mustKnow);
       const containers = await containersOf(null, signal);
       const of = (name: string) => containers.filter((one) => one.service === name);
       const isWell = (name: string) => {
@@ -211,7 +224,14 @@ function withField(value: RawValue, key: string, field: RawValue): RawValue {
 
 /** Removes job containers whose time after their end is over. For whoever looks at the engine now and then. */
 export async function sweepJobs(oneShots: OneShots, nowMs: number, signal: AbortSignal): Promise<readonly string[]> {
-  const names = await oneShots.expired(nowMs, signal);
-  for (const name of names) await oneShots.remove(name, signal);
-  return names;
+  const removed: string[] = [];
+  const failures: unknown[] = [];
+  // One that cannot be removed keeps none of the others.
+  for (const name of await oneShots.expired(nowMs, signal))
+    await oneShots.remove(name, signal).then(
+      () => removed.push(name),
+      (error: unknown) => failures.push(error),
+    );
+  if (failures.length > 0) throw failures[0];
+  return removed;
 }

@@ -33,6 +33,8 @@ const busybox = 'windlass-test/busybox:1';
 const clock = new RealClock();
 const signal = () => AbortSignal.timeout(60_000);
 
+const openClient = () => openApiClient(findHost(process.env), { deadlineMs: 30_000, maxBytes: 2 ** 24, maxSockets: 4 });
+
 interface World {
   readonly runtime: Runtime;
   readonly oneShots: OneShots;
@@ -52,7 +54,7 @@ function realWorld(): World {
     runtime,
     oneShots,
     async close(projects) {
-      const client = openApiClient(findHost(process.env), { deadlineMs: 30_000, maxBytes: 2 ** 24, maxSockets: 4 });
+      const client = openClient();
       for (const project of projects) {
         const filters = JSON.stringify({ label: [`com.docker.compose.project=${project}`] });
         const list = (path: string) =>
@@ -302,6 +304,13 @@ describe.each([
     expect(new Set(three.map((one) => one.configHash)).size).toBe(1);
     await ports.scale('app', 1, signal());
     expect(await ports.replicas('app', signal())).toBe(1);
+    // A misspelled service would be "down" while the work runs beside the live one.
+    for (const work of [
+      () => ports.replicas('ap', signal()),
+      () => ports.scale('ap', 0, signal()),
+      () => ports.unhealthy(['app', 'ap'], signal()),
+    ])
+      await expect(work()).rejects.toThrow('the stack has no service ap');
   });
 
   test('the hook ports run a job with its secrets opened, and an exec', async () => {
@@ -410,6 +419,38 @@ describe.each([
       }),
     );
     expect(other.lines.filter((line) => !line.includes('No such'))).toEqual(['0', 'lo', '/mine']);
+  });
+
+  onReal('are not over before they have begun, whatever their time', async () => {
+    const stack = await stackOf();
+    const client = openClient();
+    const { Id } = await client.json<{ Id: string }>({
+      method: 'POST',
+      path: '/containers/create',
+      query: { name: `${stack.project}-made` },
+      body: {
+        Image: busybox,
+        Labels: { 'com.docker.compose.project': stack.project, 'dev.windlass.job.ttl': '1000' },
+      },
+    });
+    client.close();
+    expect(await world.oneShots.expired(Date.now(), signal())).not.toContain(Id);
+  });
+
+  onReal('a scale that is ended in the middle has ended: nothing goes down after it', async () => {
+    const stack = await stackOf({
+      init: false,
+      stop_grace_period: '4s',
+      command: sh(`trap '' TERM; while :; do sleep 1; done`),
+    });
+    await stack.up();
+    const stop = new AbortController();
+    const scaling = stack.ports.scale('app', 0, stop.signal);
+    setTimeout(() => stop.abort(new Error('enough')), 500);
+    await scaling.catch(() => {});
+    const count = await stack.ports.replicas('app', signal());
+    await new Promise((resolve) => setTimeout(resolve, 6_000));
+    expect(await stack.ports.replicas('app', signal())).toBe(count);
   });
 
   onReal('a job that ignores SIGTERM is ended with its children', async () => {

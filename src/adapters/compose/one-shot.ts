@@ -186,7 +186,9 @@ export function openOneShots(options: OneShotsOptions): OneShots {
       for (const { Id, Labels } of await list(jobLabels.ttl, signal)) {
         const state = await stateOf(Id, signal);
         const ttlMs = Number(Labels?.[jobLabels.ttl]);
-        if (state && !state.Running && Date.parse(state.FinishedAt) + ttlMs <= nowMs) names.push(Id);
+        // One that is just being made has no end yet.
+        const hasEnded = state?.Status === 'exited' || state?.Status === 'dead';
+        if (hasEnded && Date.parse(state.FinishedAt) + ttlMs <= nowMs) names.push(Id);
       }
       return names;
     },

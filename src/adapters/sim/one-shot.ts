@@ -118,7 +118,7 @@ export function openSimOneShots(world: SimWorld): OneShots {
     async expired(nowMs, signal) {
       await reach(signal);
       return [...engine.containers.values()]
-        .filter((one) => jobLabels.ttl in one.spec.labels && !isAlive(one))
+        .filter((one) => jobLabels.ttl in one.spec.labels && !isAlive(one) && one.state !== 'created')
         .filter((one) => one.finishedAtMs + Number(one.spec.labels[jobLabels.ttl]) <= nowMs)
         .map((one) => one.id);
     },
