@@ -51,8 +51,9 @@ export interface Receipt {
 }
 
 export interface Ledger {
-  /** All or nothing, at most once for each id, subject and nonce, also between processes. `snapshot` is written with it: it is `claimed`. */
-  claim(claim: Claim, snapshot: RequestSnapshot): ClaimAnswer;
+  /** All or nothing, at most once for each id, subject and nonce, also between processes. `snapshot`, which is `claimed`, and `receipt`, which
+   * is open, are written with it: no crash leaves a claim without its evidence. */
+  claim(claim: Claim, snapshot: RequestSnapshot, receipt: Receipt): ClaimAnswer;
   claimOf(id: string): Claim | null;
   /** In the order in which they were made. */
   claims(): readonly Claim[];
@@ -76,13 +77,12 @@ export interface Ledger {
   snapshot(id: string): RequestSnapshot | null;
   /** By id. */
   snapshots(): readonly RequestSnapshot[];
-  /** Throws a plain error when the state cannot follow the one that is kept, and for a claim that was not made by `claim`. */
+  /** Closes the receipt with a state that is final. Throws a plain error when the state cannot follow the one that is kept, and for a claim
+   * that was not made by `claim`. */
   putSnapshot(snapshot: RequestSnapshot): void;
 
   receipt(id: string): Receipt | null;
   receipts(): readonly Receipt[];
-  /** Throws a plain error once the one that is kept has an outcome. */
-  putReceipt(receipt: Receipt): void;
 
   close(): void;
 }

@@ -438,33 +438,37 @@ describe('after a crash', () => {
       throw Object.assign(new Error('killed'), {});
     };
     const ledger = fleet.bench.house.trust!.ledger!;
-    const put = ledger.putReceipt;
+    const { claim } = ledger;
     Object.assign(ledger, {
-      putReceipt: () => {
+      claim: (...made: Parameters<typeof claim>) => {
+        claim(...made);
         throw new Error('killed');
       },
     });
     await expect(fleet.look()).rejects.toThrow('killed');
-    Object.assign(ledger, { putReceipt: put });
+    Object.assign(ledger, { claim });
     expect(fleet.states()).toEqual({ one: 'claimed claimed' });
     fleet.open();
     fleet.onRemove = () => {};
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
     expect(fleet.removed).toEqual(['shop_data', 'shop_more']);
-    expect(fleet.bench.house.trust!.ledger!.receipt('one')).toMatchObject({ outcome: 'succeeded' });
+    const receipt = fleet.bench.house.trust!.ledger!.receipt('one');
+    expect(receipt).toMatchObject({ subject: fleet.subject('requests/one.yaml'), outcome: 'succeeded' });
+    expect(receipt?.statements).toHaveLength(3);
   });
 
   it('without a word of what it was about to touch nothing is touched, and it is told as indeterminate', async () => {
     const fleet = await approved();
     const ledger = fleet.bench.house.trust!.ledger!;
-    const put = ledger.putReceipt;
+    const { claim } = ledger;
     Object.assign(ledger, {
-      putReceipt: () => {
+      claim: (...made: Parameters<typeof claim>) => {
+        claim(...made);
         throw new Error('killed');
       },
     });
     await expect(fleet.look()).rejects.toThrow('killed');
-    Object.assign(ledger, { putReceipt: put });
+    Object.assign(ledger, { claim });
     fleet.bench.house.store.deleteValue('request-intent/one');
     expect(await fleet.look()).toEqual({ one: 'indeterminate interrupted' });
     expect(await fleet.look()).toEqual({ one: 'indeterminate interrupted' });

@@ -1,6 +1,6 @@
 // Ledger: the durable memory of trust in `ledger.db`, a file of its own so that no restore of other state takes it along. Every write is
 // on disk when it returns, and alone: no other process writes between a look and a write.
-import { isReachable, type LifeState, type RequestSnapshot } from '../../core/request/life.ts';
+import { isReachable, isTerminal, type LifeState, type RequestSnapshot } from '../../core/request/life.ts';
 import type { PolicyMemory } from '../../core/state/trust/policy-chain.ts';
 import type { Claim, ClaimAnswer, Ledger, Receipt } from '../../ports/ledger.ts';
 import { type Migration, openDatabase, type Row } from './database.ts';
@@ -87,12 +87,10 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   const upsertRequest = database.prepare(
     'INSERT OR REPLACE INTO requests (fleet, id, state, body) VALUES (?, ?, ?, ?)',
   );
-  const selectReceipt = database.prepare('SELECT outcome, body FROM receipts WHERE fleet = ? AND id = ?');
+  const selectReceipt = database.prepare('SELECT body FROM receipts WHERE fleet = ? AND id = ?');
   const selectReceipts = database.prepare('SELECT body FROM receipts WHERE fleet = ? ORDER BY seq');
-  const upsertReceipt = database.prepare(
-    `INSERT INTO receipts (fleet, id, outcome, body) VALUES (?, ?, ?, ?)
-     ON CONFLICT (fleet, id) DO UPDATE SET outcome = excluded.outcome, body = excluded.body`,
-  );
+  const insertReceipt = database.prepare('INSERT INTO receipts (fleet, id, outcome, body) VALUES (?, ?, NULL, ?)');
+  const endReceipt = database.prepare('UPDATE receipts SET outcome = ?, body = ? WHERE fleet = ? AND id = ?');
 
   /** Inside a transaction. */
   const follow = (snapshot: RequestSnapshot): void => {
@@ -100,6 +98,10 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
     if (before !== undefined && !isReachable(String(before) as LifeState, snapshot.state))
       throw new Error(`the request ${snapshot.id} is ${before} and cannot become ${snapshot.state}`);
     upsertRequest.run(fleet, snapshot.id, snapshot.state, JSON.stringify(snapshot));
+    const { id, state, detail, sinceMs } = snapshot;
+    const receipt = isTerminal(state) ? bodyOf<Receipt>(selectReceipt.get(fleet, id)) : null;
+    if (receipt?.outcome === null)
+      endReceipt.run(state, JSON.stringify({ ...receipt, outcome: state, detail, endedAtMs: sinceMs }), fleet, id);
   };
 
   const policy = (): PolicyMemory | null => {
@@ -114,9 +116,10 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   };
 
   return {
-    claim(claim, snapshot) {
-      if (snapshot.id !== claim.id || snapshot.state !== 'claimed' || claim.nonces.length === 0)
-        throw new Error(`a claim of ${claim.id} comes with its nonces and its own snapshot`);
+    claim(claim, snapshot, receipt) {
+      const isOwn = snapshot.id === claim.id && receipt.id === claim.id;
+      if (!isOwn || snapshot.state !== 'claimed' || receipt.outcome !== null || claim.nonces.length === 0)
+        throw new Error(`a claim of ${claim.id} comes with its nonces, its own snapshot and its own open receipt`);
       return database.write<ClaimAnswer>('disk', () => {
         if (selectClaim.get(fleet, claim.id)) return { kind: 'refused', reason: 'request-claimed' };
         if (selectSubject.get(fleet, claim.subject)) return { kind: 'refused', reason: 'request-replayed' };
@@ -126,6 +129,7 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
         insertClaim.run(fleet, claim.id, claim.subject, JSON.stringify(claim));
         for (const nonce of claim.nonces) insertNonce.run(fleet, nonce, claim.id);
         follow(snapshot);
+        insertReceipt.run(fleet, claim.id, JSON.stringify(receipt));
         return { kind: 'claimed' };
       });
     },
@@ -197,14 +201,6 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
 
     receipt: (id) => bodyOf<Receipt>(selectReceipt.get(fleet, id)),
     receipts: () => selectReceipts.all(fleet).map((row) => bodyOf<Receipt>(row)!),
-    putReceipt(receipt) {
-      database.write('disk', () => {
-        const before = selectReceipt.get(fleet, receipt.id);
-        if (before !== undefined && before['outcome'] !== null)
-          throw new Error(`the receipt of ${receipt.id} is closed`);
-        upsertReceipt.run(fleet, receipt.id, receipt.outcome, JSON.stringify(receipt));
-      });
-    },
 
     close: () => database.close(),
   };

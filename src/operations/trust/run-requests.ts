@@ -136,6 +136,7 @@ async function runOne(
     const answer = look.ledger.claim(
       { id: at.id, subject, nonces, tip: look.tip, policy: effective.sha256, plan: digest, claimedAtMs: nowMs },
       claimed,
+      receiptOf(look, at, digest, nowMs),
     );
     if (answer.kind === 'refused') return null;
     return await act(bench, look, at.id, work, claimed, signal);
@@ -172,10 +173,6 @@ async function act(
   const { store, clock, redact } = house;
   const stack = stackOfWork(work);
   let now = snapshot;
-  const claim = look.ledger.claimOf(id);
-  const asked = look.requests.find((one) => one.id === id);
-  if (asked && claim && look.ledger.receipt(id) === null)
-    look.ledger.putReceipt(receiptOf(look, asked, claim.plan ?? '', claim.claimedAtMs));
   if (now.state === 'claimed') {
     // Revocations and the policy are read again: what was true before the claim may not be now.
     const again = await lookAtTrust(house, look.tip, { except: id });
@@ -197,7 +194,7 @@ async function act(
     operation: work.operation,
     trigger: `request ${id}`,
     revision: look.tip,
-    digest: claim?.plan ?? '',
+    digest: look.ledger.claimOf(id)?.plan ?? '',
     startedAtMs: clock.nowMs(),
     endedAtMs: 0,
     outcome: 'running',
@@ -206,7 +203,7 @@ async function act(
   };
   store.putRun(record);
   try {
-    const detail = await doWork(bench, id, work, { signal });
+    const detail = redact(await doWork(bench, id, work, { signal }));
     store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
     return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
   } catch (error) {
@@ -226,14 +223,6 @@ async function act(
 
 function end(bench: Workbench, look: TrustLook, stack: string, snapshot: RequestSnapshot): RequestSnapshot {
   const { store, clock, redact } = bench.house;
-  const receipt = look.ledger.receipt(snapshot.id);
-  if (receipt && receipt.outcome === null)
-    look.ledger.putReceipt({
-      ...receipt,
-      outcome: snapshot.state,
-      detail: redact(snapshot.detail),
-      endedAtMs: clock.nowMs(),
-    });
   store.deleteValue(intentKey(snapshot.id));
   store.appendEvent({
     atMs: clock.nowMs(),

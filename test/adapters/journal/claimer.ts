@@ -16,6 +16,19 @@ const claim = {
   policy: 'c'.repeat(64),
   plan: null,
 };
-const answer = ledger.claim({ ...claim, claimedAtMs: 2 }, snapshot);
+const receipt = {
+  id: id!,
+  subject: claim.subject,
+  requestBase64: '',
+  statements: [],
+  policyBase64: '',
+  tip: claim.tip,
+  plan: null,
+  claimedAtMs: 2,
+  outcome: null,
+  detail: '',
+  endedAtMs: null,
+};
+const answer = ledger.claim({ ...claim, claimedAtMs: 2 }, snapshot, receipt);
 process.stdout.write(`${answer.kind === 'claimed' ? 'claimed' : answer.reason}\n`);
 setInterval(() => {}, 1000);

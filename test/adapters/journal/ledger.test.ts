@@ -45,14 +45,28 @@ const claimOf = (id: string, more: Partial<Claim> = {}): Claim => ({
 });
 const through = (id: string, ...events: readonly LifeEvent[]): RequestSnapshot =>
   advance(observe(id, subject('a'), 1), events, { atMs: 2, reason: 'authorised' });
+const receiptOf = (id: string, more: Partial<Receipt> = {}): Receipt => ({
+  id,
+  subject: subject('a'),
+  requestBase64: 'QQ==',
+  statements: [{ oid: 'b'.repeat(40), type: 'commit', base64: 'QQ==' }],
+  policyBase64: 'QQ==',
+  tip: 'b'.repeat(40),
+  plan: null,
+  claimedAtMs: 1,
+  outcome: null,
+  detail: '',
+  endedAtMs: null,
+  ...more,
+});
 const claimed = (id: string) => through(id, 'VERIFY', 'SCHEDULE', 'CLAIM');
 
 describe('a claim', () => {
   it('is made once for each id, content and nonce', () => {
     const ledger = open();
-    expect(ledger.claim(claimOf('one'), claimed('one'))).toEqual({ kind: 'claimed' });
+    expect(ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'))).toEqual({ kind: 'claimed' });
     const again = (claim: Claim) => {
-      const answer = ledger.claim(claim, claimed(claim.id));
+      const answer = ledger.claim(claim, claimed(claim.id), receiptOf(claim.id));
       return answer.kind === 'refused' ? answer.reason : answer.kind;
     };
     expect(again(claimOf('one'))).toBe('request-claimed');
@@ -66,8 +80,12 @@ describe('a claim', () => {
 
   it('writes nothing when it is refused', () => {
     const ledger = open();
-    ledger.claim(claimOf('one'), claimed('one'));
-    ledger.claim(claimOf('two', { subject: subject('b'), nonces: ['fresh', 'one-1'] }), claimed('two'));
+    ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'));
+    ledger.claim(
+      claimOf('two', { subject: subject('b'), nonces: ['fresh', 'one-1'] }),
+      claimed('two'),
+      receiptOf('two'),
+    );
     expect(ledger.claimOf('two')).toBeNull();
     expect(ledger.snapshot('two')).toBeNull();
     expect(ledger.spent().nonces).toEqual(new Set(['one-1', 'one-2']));
@@ -75,7 +93,7 @@ describe('a claim', () => {
 
   it('brings its snapshot with it, and spends what evaluations refuse, except for its own look', () => {
     const ledger = open();
-    ledger.claim(claimOf('one'), claimed('one'));
+    ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'));
     expect(ledger.snapshot('one')?.state).toBe('claimed');
     expect(ledger.claimOf('one')).toEqual(claimOf('one'));
     expect(ledger.spent()).toEqual({
@@ -90,7 +108,9 @@ describe('a claim', () => {
   it('is all or nothing when its snapshot cannot follow', () => {
     const ledger = open();
     ledger.putSnapshot(through('one', 'VERIFY', 'REJECT'));
-    expect(() => ledger.claim(claimOf('one'), claimed('one'))).toThrow('is rejected and cannot become claimed');
+    expect(() => ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'))).toThrow(
+      'is rejected and cannot become claimed',
+    );
     expect([ledger.claimOf('one'), ledger.spent().nonces.size, ledger.snapshot('one')?.state]).toEqual([
       null,
       0,
@@ -100,22 +120,29 @@ describe('a claim', () => {
 
   it('is our mistake without nonces, or with the snapshot of something else', () => {
     const ledger = open();
-    expect(() => ledger.claim(claimOf('one', { nonces: [] }), claimed('one'))).toThrow('a claim of one');
-    expect(() => ledger.claim(claimOf('one'), claimed('two'))).toThrow('a claim of one');
-    expect(() => ledger.claim(claimOf('one'), through('one', 'VERIFY', 'SCHEDULE'))).toThrow('a claim of one');
+    expect(() => ledger.claim(claimOf('one', { nonces: [] }), claimed('one'), receiptOf('one'))).toThrow(
+      'a claim of one',
+    );
+    expect(() => ledger.claim(claimOf('one'), claimed('two'), receiptOf('one'))).toThrow('a claim of one');
+    expect(() => ledger.claim(claimOf('one'), through('one', 'VERIFY', 'SCHEDULE'), receiptOf('one'))).toThrow(
+      'a claim of one',
+    );
   });
 
   it('of one fleet is none of another', () => {
-    open().claim(claimOf('one'), claimed('one'));
+    open().claim(claimOf('one'), claimed('one'), receiptOf('one'));
     const other = open('fleet-other');
     expect([other.claims(), other.spent().ids.size, other.snapshot('one')]).toEqual([[], 0, null]);
-    expect(other.claim(claimOf('one'), claimed('one'))).toEqual({ kind: 'claimed' });
+    expect(other.claim(claimOf('one'), claimed('one'), receiptOf('one'))).toEqual({ kind: 'claimed' });
   });
 
   it('is seen at once by whoever has the file open', () => {
     const [mine, theirs] = [open(), open()];
-    mine.claim(claimOf('one'), claimed('one'));
-    expect(theirs.claim(claimOf('one'), claimed('one'))).toEqual({ kind: 'refused', reason: 'request-claimed' });
+    mine.claim(claimOf('one'), claimed('one'), receiptOf('one'));
+    expect(theirs.claim(claimOf('one'), claimed('one'), receiptOf('one'))).toEqual({
+      kind: 'refused',
+      reason: 'request-claimed',
+    });
     expect(theirs.spent().ids).toEqual(new Set(['one']));
   });
 });
@@ -147,7 +174,10 @@ describe('a process that dies', () => {
       nonces: new Set(['n1']),
       sinceMs: null,
     });
-    expect(ledger.claim(claimOf('one'), claimed('one'))).toEqual({ kind: 'refused', reason: 'request-claimed' });
+    expect(ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'))).toEqual({
+      kind: 'refused',
+      reason: 'request-claimed',
+    });
     ledger.putSnapshot(advance(ledger.snapshot('one')!, ['DOUBT'], { atMs: 9, reason: 'interrupted' }));
     expect(ledger.snapshot('one')?.state).toBe('indeterminate');
     // The next one, started after the crash, is refused as well.
@@ -174,7 +204,7 @@ describe('a snapshot', () => {
     const ledger = open();
     ledger.putSnapshot(through('one', 'VERIFY', 'AWAIT'));
     ledger.putSnapshot(through('one', 'VERIFY', 'SCHEDULE'));
-    ledger.claim(claimOf('one'), claimed('one'));
+    ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'));
     expect(() => ledger.putSnapshot(through('one', 'VERIFY', 'AWAIT'))).toThrow(
       'is claimed and cannot become awaitingApprovals',
     );
@@ -255,26 +285,25 @@ describe('what is remembered', () => {
     expect(ledger.effectivePolicy()).toEqual(memory(1, 'n1', 'y'));
   });
 
-  it('is the receipt, open until it has an outcome and closed from then on', () => {
+  it('is the receipt: there with the claim, and closed with the last state of the request, never anew', () => {
     const ledger = open();
-    const receipt: Receipt = {
-      id: 'one',
-      subject: subject('a'),
-      requestBase64: 'QQ==',
-      statements: [{ oid: 'b'.repeat(40), type: 'commit', base64: 'QQ==' }],
-      policyBase64: 'QQ==',
-      tip: 'b'.repeat(40),
-      plan: null,
-      claimedAtMs: 1,
-      outcome: null,
-      detail: '',
-      endedAtMs: null,
-    };
-    ledger.putReceipt(receipt);
-    const done = { ...receipt, outcome: 'succeeded', endedAtMs: 2 };
-    ledger.putReceipt(done);
-    expect(() => ledger.putReceipt({ ...receipt, outcome: 'failed' })).toThrow('the receipt of one is closed');
-    expect([open().receipt('one'), ledger.receipts(), ledger.receipt('two')]).toEqual([done, [done], null]);
+    expect(() => ledger.claim(claimOf('one'), claimed('one'), receiptOf('two'))).toThrow('a claim of one');
+    expect(() => ledger.claim(claimOf('one'), claimed('one'), receiptOf('one', { outcome: 'failed' }))).toThrow('open');
+    ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'));
+    ledger.claim(claimOf('two'), claimed('two'), receiptOf('two'));
+    expect([open().receipt('one'), ledger.receipts(), ledger.receipt('two')]).toEqual([
+      receiptOf('one'),
+      [receiptOf('one')],
+      null,
+    ]);
+    ledger.putSnapshot(advance(claimed('one'), ['EXECUTE'], { atMs: 3, reason: 'executing' }));
+    expect(ledger.receipt('one')?.outcome).toBeNull();
+    const done = advance(ledger.snapshot('one')!, ['SUCCEED'], { atMs: 4, reason: 'done', detail: 'removed it' });
+    ledger.putSnapshot(done);
+    ledger.putSnapshot({ ...done, detail: 'something else', sinceMs: 9 });
+    expect(open().receipt('one')).toEqual(
+      receiptOf('one', { outcome: 'succeeded', detail: 'removed it', endedAtMs: 4 }),
+    );
   });
 });
 
