@@ -406,11 +406,12 @@ describe.each([
   );
 
   onReal('take image, environment, volumes, networks, user and configs from their service', async () => {
-    const stack = await stackOf({ user: '65534', configs: [{ source: 'motd', target: '/etc/motd' }] });
+    const motd = { source: 'motd', target: '/etc/motd', mode: 0o440, uid: '65534', gid: '7' };
+    const stack = await stackOf({ user: '65534', configs: [motd] });
     const script =
-      'echo $COLOUR $PRICE $EXTRA; id -u; cat /etc/motd; ls -d /data; ls /sys/class/net | wc -l; touch /data/x 2>/dev/null || echo read-only';
+      'echo $COLOUR $PRICE $EXTRA; id -u; cat /etc/motd; stat -c "%a %u %g" /etc/motd; ls -d /data; ls /sys/class/net | wc -l; touch /data/x 2>/dev/null || echo read-only';
     const { lines } = await finish(shot(stack, 'one', sh(script), { environment: { EXTRA: 'a b' } }));
-    expect(lines.slice(0, 5)).toEqual(['green 5$ a b', '65534', 'be well', '/data', '2']);
+    expect(lines.slice(0, 6)).toEqual(['green 5$ a b', '65534', 'be well', '440 65534 7', '/data', '2']);
     const other = await finish(
       shot(stack, 'two', sh('id -u; ls /sys/class/net; ls -d /data || true; ls -d /mine'), {
         user: '0',

@@ -25,6 +25,8 @@ export interface OneShotMount {
 export interface OneShotFile {
   readonly path: string;
   readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
   readonly content: string;
 }
 
@@ -151,7 +153,9 @@ function contentsOf(
         else {
           const content = definition.content ?? input.model.environment?.[definition.environment ?? ''];
           if (content === undefined) refuse(`${kind.slice(0, -1)} ${use.source} has no content here`);
-          files.push({ path: target, mode: Number(use.mode ?? 0o444), content });
+          // Printed as octal digits.
+          const mode = Number.parseInt(use.mode ?? '444', 8);
+          files.push({ path: target, mode, uid: Number(use.uid ?? 0), gid: Number(use.gid ?? 0), content });
         }
       }
   return { mounts, files };

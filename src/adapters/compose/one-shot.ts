@@ -358,7 +358,7 @@ function ours({ desired }: OneShotInput, label: string, key: string, hash: strin
 /** A tar archive (ustar) of small files. */
 function archiveOf(files: readonly OneShotFile[]): Buffer {
   const blocks: Buffer[] = [];
-  for (const { path, mode, content } of files) {
+  for (const { path, mode, uid, gid, content } of files) {
     const bytes = Buffer.from(content, 'utf8');
     const name = path.replace(/^\/+/, '');
     const folder = Buffer.byteLength(name) <= 100 ? '' : posix.dirname(name);
@@ -370,8 +370,8 @@ function archiveOf(files: readonly OneShotFile[]): Buffer {
       header.write(value.toString(8).padStart(width - 1, '0'), at, 'latin1');
     header.write(base, 0, 'utf8');
     octal(mode & 0o7777, 100, 8);
-    octal(0, 108, 8);
-    octal(0, 116, 8);
+    octal(uid, 108, 8);
+    octal(gid, 116, 8);
     octal(bytes.length, 124, 12);
     octal(0, 136, 12);
     header.write('        ', 148, 'latin1');
