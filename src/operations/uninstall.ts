@@ -8,7 +8,7 @@ import { forgetInstalling } from './gone.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
 import { treeDirOf } from './resolve.ts';
-import { deployedSubject, takeUpHooks, withHooks } from './steps/run-hook.ts';
+import { deployedSubject, takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface Orphan {
@@ -51,17 +51,14 @@ export async function uninstall(
     const remove = () => takeAway(index);
     if (applied.hooks) {
       const subject = await deployedSubject(bench, applied, signal);
-      // A try that goes on after a crash does not run again what is done.
-      const key = `uninstalling/${applied.stack}`;
-      const done = new Set((store.value(key) as readonly string[] | undefined) ?? []);
-      const completed = {
-        has: (phase: string) => done.has(phase),
-        add: (phase: string) => store.putValue(key, [...done.add(phase)]),
+      const completed = uninstallPhases(store, applied.stack);
+      const ended = (hook: HookRecord): void => {
+        hooks.push(hook);
+        store.putRun({ ...record, hooks });
       };
-      const ended = (hook: HookRecord) => void hooks.push(hook);
       const options = { signal, attempt: record.startedAtMs, ended, completed };
       await withHooks(bench, subject, 'uninstall', options, remove);
-      store.deleteValue(key);
+      completed.clear();
     } else await remove();
     const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded' };
     store.forget(applied.stack);

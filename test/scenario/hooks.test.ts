@@ -4,6 +4,7 @@ import { jobLabels } from '../../src/adapters/compose/one-shot-spec.ts';
 import type { RunRecord } from '../../src/core/status/event.ts';
 import { runByHand } from '../../src/operations/hook-by-hand.ts';
 import { manualRollback } from '../../src/operations/rollback.ts';
+import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
 import { uninstall } from '../../src/operations/uninstall.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -215,4 +216,60 @@ describe('a crash of the controller in a deploy with hooks', () => {
         }
       }
   }, 120_000);
+
+  it('in an uninstall, at any engine call: no phase runs again that is done, and history tells each once', async () => {
+    const hooks = '  pre_uninstall: [{ job: say }, { scale: { web: 0 } }]\n  post_uninstall: [{ job: say }]\n';
+    const { signal } = new AbortController();
+    const deploy = async (sim: SimHouse): Promise<void> => {
+      sim.source.push(files(hooks, 'echo hi; sleep 1'));
+      await succeeded(sim);
+    };
+    const remove = (sim: SimHouse) => sim.run(uninstall(sim.bench, sim.house.store.applied('shop')!, 'test', signal));
+    const probe = open();
+    await deploy(probe);
+    const before = probe.world.count();
+    await remove(probe);
+    const calls = probe.world.count() - before;
+    expect(calls).toBeGreaterThan(10);
+    for (let at = 1; at <= calls; at++) {
+      const sim = new SimHouse(at);
+      try {
+        await deploy(sim);
+        sim.world.crashAt(at, 'before');
+        await remove(sim).catch(() => {});
+        sim.crash();
+        await sim.clock.advance(60_000);
+        // As a controller begins.
+        await sim.run(takeUpHooks(sim.bench, null, { signal }));
+        if (sim.house.store.applied('shop')) await remove(sim);
+        const told = sim.house.store
+          .runs({ stack: 'shop', limit: 10 })
+          .flatMap((run) => run.hooks ?? [])
+          // A job that ran when the controller died is ended, and its phase failed.
+          .filter((one) => one.outcome === 'succeeded')
+          .map((one) => one.phase);
+        expect([at, told.sort()]).toEqual([at, ['post_uninstall', 'pre_uninstall']]);
+      } finally {
+        sim.dispose();
+      }
+    }
+  }, 120_000);
+
+  it('in a phase that a person runs: it counts for no deploy that is on record', async () => {
+    const sim = open();
+    sim.source.push(files('  post_install: [{ job: say }]\n', 'exit 3'));
+    await sim.apply();
+    sim.source.push({ 'stacks/shop/say.job.yaml': job('sleep 20') });
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    const { signal } = new AbortController();
+    const byHand = runByHand(sim.bench, at, 'shop', 'post_install', { signal });
+    byHand.catch(() => {});
+    while (!sim.world.containersOf('shop').some((one) => /post_install-say/.test(one.name) && one.state === 'running'))
+      await sim.clock.advance(100);
+    sim.crash();
+    await sim.run(takeUpHooks(sim.bench, null, { signal }));
+    expect(sim.house.store.attempt('shop')?.completedPhases).not.toContain('post_install');
+    await succeeded(sim);
+    expect(phases(sim)).toBe('post_install');
+  });
 });

@@ -9,13 +9,14 @@ import { type OtherOperation, operationPhases } from '../../core/hook/situation.
 import type { SecretRef } from '../../core/render/context.ts';
 import { findTokens, replaceTokens } from '../../core/render/token.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
-import type { Applied } from '../../core/state/applied.ts';
+import type { Applied, Attempt } from '../../core/state/applied.ts';
 import type { Desired, Model } from '../../core/state/desired.ts';
 import type { HookRecord } from '../../core/status/event.ts';
 import type { Step } from '../../engine/step.ts';
 import { storeJournal } from '../../hooks/journal.ts';
 import { hookPortsOn, sweepJobs } from '../../hooks/on-runtime.ts';
 import { type HookDeps, type HookResult, resumeHooks, startHook } from '../../hooks/run.ts';
+import type { Store } from '../../ports/store.ts';
 import { cluster } from '../../refs/cluster.ts';
 import { dns } from '../../refs/dns.ts';
 import { hook } from '../../refs/hook.ts';
@@ -44,6 +45,12 @@ export interface PhaseOptions {
   /** Aborted when a newer revision takes the place of this one: a pre phase then ends after its current action. */
   readonly superseded?: AbortSignal;
   readonly note?: (line: string) => void;
+}
+
+/** Phases that an earlier try of the same operation has behind it. */
+export interface CompletedPhases {
+  has(phase: string): boolean;
+  add(phase: string): void;
 }
 
 /** As a step: `before` stands before converge, `after` behind settle. A phase that is done is on record before the next one begins. */
@@ -76,7 +83,7 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
         const result = await runPhase(
           run.bench,
           { ...judged, runs: when === 'before' ? 'deployed' : 'this' },
-          { operation: attempt.operation ?? 'deploy', phase, attempt: attempt.count },
+          { operation: operationOf(attempt), phase, attempt: attempt.count },
           { signal: ctx.signal, ...supersededOf(run, name), note: ctx.note },
         );
         if (result) run.hookEnded(name, recordOf(result.state));
@@ -122,6 +129,8 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
   };
 }
 
+const operationOf = (attempt: Attempt): string => attempt.operation ?? 'deploy';
+
 function supersededOf(run: DeployRun, name: string): { superseded?: AbortSignal } {
   const superseded = run.superseded?.get(name);
   return superseded ? { superseded } : {};
@@ -161,8 +170,7 @@ export async function withHooks<T>(
   options: PhaseOptions & {
     readonly attempt: number;
     readonly ended?: (hook: HookRecord) => void;
-    /** Phases that an earlier try of the same operation has behind it. */
-    readonly completed?: { has(phase: string): boolean; add(phase: string): void };
+    readonly completed?: CompletedPhases;
   },
   work: () => Promise<T>,
 ): Promise<T> {
@@ -229,8 +237,8 @@ export async function takeUpHooks(
   );
   for (const result of results) {
     settleLeft(bench, result);
-    if (options.ended) options.ended(result.state.run.stack, recordOf(result.state));
-    else addToNewestRun(bench, result.state);
+    const { stack } = result.state.run;
+    if (!isTold(bench, result.state)) (options.ended ?? toNewestRun(bench))(stack, recordOf(result.state));
     forget(bench, result);
   }
   const lost = results.find((one) => one.outcome === 'restoreFailed');
@@ -238,12 +246,24 @@ export async function takeUpHooks(
   return results;
 }
 
-/** A phase that came to its good end is done; one that did not is the attempt's last fault. */
+/** Phases of an uninstall that are done: a try that goes on after a crash does not run them again. */
+export function uninstallPhases(store: Store, stack: string): CompletedPhases & { clear(): void } {
+  const key = `uninstalling/${stack}`;
+  const done = () => (store.value(key) ?? []) as readonly string[];
+  return {
+    has: (phase) => done().includes(phase),
+    add: (phase) => store.putValue(key, [...new Set([...done(), phase])]),
+    clear: () => store.deleteValue(key),
+  };
+}
+
+/** A phase that came to its good end is done; one that did not is the attempt's last fault. What a person ran counts for neither. */
 function settleLeft(bench: Workbench, result: HookResult): void {
   const { store, clock } = bench.house;
   const { run, revision } = result.state;
   const attempt = store.attempt(run.stack);
-  if (attempt?.digest === run.digest)
+  if (run.operation === 'uninstall' && !result.fault) uninstallPhases(store, run.stack).add(run.phase);
+  if (attempt?.digest === run.digest && operationOf(attempt) === run.operation)
     store.putAttempt(
       result.fault
         ? { ...attempt, lastFault: { code: result.fault.code, message: result.fault.message } }
@@ -259,10 +279,19 @@ function settleLeft(bench: Workbench, result: HookResult): void {
   });
 }
 
-function addToNewestRun({ house: { store } }: Workbench, state: HookState): void {
-  const [newest] = store.runs({ stack: state.run.stack, limit: 1 });
-  if (newest) store.putRun({ ...newest, hooks: [...(newest.hooks ?? []), recordOf(state)] });
-}
+/** It died between telling the end and forgetting the run. */
+const isTold = ({ house: { store } }: Workbench, { run, startedAtMs, ended }: HookState): boolean =>
+  store
+    .runs({ stack: run.stack, limit: 5 })
+    .flatMap(({ hooks }) => hooks ?? [])
+    .some((one) => one.phase === run.phase && one.startedAtMs === startedAtMs && one.endedAtMs === ended?.atMs);
+
+const toNewestRun =
+  ({ house: { store } }: Workbench) =>
+  (stack: string, hook: HookRecord): void => {
+    const [newest] = store.runs({ stack, limit: 1 });
+    if (newest) store.putRun({ ...newest, hooks: [...(newest.hooks ?? []), hook] });
+  };
 
 export function recordOf(state: HookState): HookRecord {
   return {
