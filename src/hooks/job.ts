@@ -1,6 +1,7 @@
 // Job: runs one try of a job in its context. Whatever goes wrong, nothing of it runs any more when this returns or throws.
 import type { ContainerJob, HttpCall, JobSpec } from '../core/hook/job.ts';
 import { jobContainerName } from '../core/hook/run-state.ts';
+import { replaceTokens } from '../core/render/token.ts';
 import { isOutage, NotEnded, outlast, withDeadline } from './deadline.ts';
 import { type ActionContext, done, failed, type Outcome, ofCommand } from './outcome.ts';
 
@@ -80,7 +81,7 @@ export async function runExec(ctx: ActionContext, { service, command, user, envi
 
 export async function runHttp(ctx: ActionContext, call: HttpCall): Promise<Outcome> {
   const { status, body } = await ctx.ports.http(call, ctx.signal);
-  ctx.log.note(`${call.method} ${call.url}: status ${status}`);
+  ctx.log.note(`${call.method} ${replaceTokens(call.url, (ref) => ref)}: status ${status}`);
   for (const line of body.split('\n')) if (line !== '') ctx.log.note(line);
   const isGood = call.statuses === null ? status >= 200 && status < 300 : call.statuses.includes(status);
   return isGood ? done(`status ${status}`) : failed(`status ${status}`);

@@ -5,7 +5,6 @@ import type { HookPhase } from '../core/hook/phase.ts';
 import { type DuePhases, deployOperation, deployPhases } from '../core/hook/situation.ts';
 import type { SecretRef } from '../core/render/context.ts';
 import { renderHooks } from '../core/render/hooks.ts';
-import { replaceTokens } from '../core/render/token.ts';
 import type { Backup } from '../core/spec/backup.ts';
 import { checkText } from '../core/spec/check.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
@@ -61,9 +60,6 @@ export function hooksDigestOf(stack: LoadedStack): string {
   return digest;
 }
 
-/** One line for people, with closed secrets as their refs. */
-export const told = (action: HookAction): string => replaceTokens(describe(action), (ref) => ref);
-
 /** The jobs that backup.yaml calls `dump` end the phase before a backup. */
 function withDumps(stack: LoadedStack, phase: HookPhase): LoadedStack {
   const dumps = phase === 'pre_backup' ? (backupOf(stack)?.dump ?? []) : [];
@@ -96,7 +92,7 @@ export function previewHooks(judged: Judged): readonly HookPreview[] {
   const preview = (when: 'before' | 'after') => (phase: HookPhase) => ({
     phase,
     when,
-    actions: actionsOf(judged.stack, judged.at, phase).actions.map(told),
+    actions: actionsOf(judged.stack, judged.at, phase).actions.map(describe),
   });
   return [...due.before.map(preview('before')), ...due.after.map(preview('after'))].filter(
     (one) => one.actions.length > 0,

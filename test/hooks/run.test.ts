@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Fault } from '../../src/core/fault.ts';
 import { PHASES } from '../../src/core/hook/phase.ts';
 import { HALT, setLine } from '../../src/core/hook/signal.ts';
+import { encodeToken } from '../../src/core/render/token.ts';
 import { resumeHooks } from '../../src/hooks/run.ts';
 import { FakeWorld } from './fake-world.ts';
 
@@ -200,6 +201,26 @@ describe('a hook run', () => {
     expect(outcome).toBe('succeeded');
     expect(world.story).toEqual(['exec flush the cache', 'POST http://127.0.0.1/', 'backup']);
     expect(world.clock.nowMs() - before).toBeGreaterThan(600_000);
+  });
+
+  it('names a closed secret by its ref wherever an action is told, never by what stands for it', async () => {
+    const world = new FakeWorld();
+    world.httpStatus = 500;
+    const closed = encodeToken('ref+vault://hook-key');
+    const actions = world.plan('test', [{ http: { url: `http://127.0.0.1/${closed}` } }]);
+    const { state, fault } = await world.run(world.start(actions).result);
+    const told = [
+      fault?.message,
+      state.ended?.message,
+      state.records[0]?.name,
+      ...world.process.notes,
+      world.logs.get('test/1')?.text,
+      JSON.stringify(state.chart),
+    ];
+    for (const text of told) {
+      expect(text).toContain('http://127.0.0.1/ref+vault://hook-key');
+      expect(text).not.toContain(closed);
+    }
   });
 
   it('gives what is on record when the same run is started again', async () => {

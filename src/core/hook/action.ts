@@ -1,4 +1,5 @@
 // Action: the closed union of what a hook can do, with every default filled in and a number for each. Plain JSON without secrets.
+import { replaceTokens } from '../render/token.ts';
 import type { HttpCall, JobSpec } from './job.ts';
 
 export const DEFAULT_TIMEOUT_MS = 5 * 60_000;
@@ -74,8 +75,10 @@ export function flattened(actions: readonly HookAction[]): readonly HookAction[]
   );
 }
 
-/** One line that says what an action does. */
-export function describe(action: HookAction): string {
+/** One line that says what an action does, with closed secrets as their refs. */
+export const describe = (action: HookAction): string => replaceTokens(lineOf(action), (ref) => ref);
+
+function lineOf(action: HookAction): string {
   switch (action.kind) {
     case 'job':
       return `job ${action.job.name}`;

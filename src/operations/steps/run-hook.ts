@@ -2,6 +2,7 @@
 // other operations one phase; and it takes up, before anything else touches a stack, what a dead controller left.
 
 import { Fault } from '../../core/fault.ts';
+import { describe } from '../../core/hook/action.ts';
 import type { HookPhase } from '../../core/hook/phase.ts';
 import type { HookRun, HookState } from '../../core/hook/run-state.ts';
 import { runKey } from '../../core/hook/run-state.ts';
@@ -26,7 +27,7 @@ import { stack as stackRefs } from '../../refs/stack.ts';
 import { stacksAtRest, wake } from '../archive/quiesce.ts';
 import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deploy-run.ts';
 import type { FleetAt } from '../fleet-at.ts';
-import { actionsOf, dueOf, told } from '../hooks-of.ts';
+import { actionsOf, dueOf } from '../hooks-of.ts';
 import type { Resolved } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
 import type { Workbench } from '../workbench.ts';
@@ -69,7 +70,7 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
     async check(ctx, { payload }) {
       const { judged, phases } = await dueNow(ctx, payload.stack);
       const lines = phases.flatMap((phase) =>
-        actionsOf(judged.stack, judged.at, phase).actions.map((action) => `${phase}: ${told(action)}`),
+        actionsOf(judged.stack, judged.at, phase).actions.map((action) => `${phase}: ${describe(action)}`),
       );
       return { satisfied: lines.length === 0, ...(lines.length > 0 ? { note: lines.join('\n') } : {}) };
     },
@@ -302,7 +303,7 @@ export function recordOf(state: HookState): HookRecord {
     endedAtMs: state.ended?.atMs ?? 0,
     resumes: state.resumes,
     actions: state.records.map((one) => ({
-      name: replaceTokens(one.name, (ref) => ref),
+      name: one.name,
       result: one.result,
       message: one.message,
       tries: one.tries,
