@@ -18,7 +18,7 @@ export class ActionLog {
   #tailBytes = 0;
   #dropped = 0;
   #headIsFull = false;
-  #outputs: Record<string, string> = {};
+  readonly #outputs = new Map<string, string>();
   #halted = false;
   #refusal: string | null = null;
 
@@ -36,9 +36,9 @@ export class ActionLog {
     // Outputs rest in the state in clear.
     if (this.#redact(signal.value) !== signal.value)
       this.#refusal = `the output ${signal.name} holds a secret: keep secrets in the vault`;
-    else if (!(signal.name in this.#outputs) && Object.keys(this.#outputs).length >= MAX_OUTPUTS)
+    else if (!this.#outputs.has(signal.name) && this.#outputs.size >= MAX_OUTPUTS)
       this.#refusal = `more than ${MAX_OUTPUTS} outputs`;
-    else this.#outputs[signal.name] = signal.value;
+    else this.#outputs.set(signal.name, signal.value);
   };
 
   /** A line of ours. */
@@ -50,13 +50,13 @@ export class ActionLog {
 
   /** The work begins anew, or is read anew from its beginning: what it signalled before does not count. */
   forgetSignals(): void {
-    this.#outputs = {};
+    this.#outputs.clear();
     this.#halted = false;
     this.#refusal = null;
   }
 
   get outputs(): Readonly<Record<string, string>> {
-    return this.#outputs;
+    return Object.fromEntries(this.#outputs);
   }
 
   get isHalted(): boolean {

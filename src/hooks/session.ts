@@ -277,8 +277,8 @@ export class Session {
       stack: this.#state.run.stack,
       service,
       hook: {
-        previous: (name) => this.#state.captured[name]?.count ?? null,
-        output: (name) => this.#state.outputs[name] ?? null,
+        previous: (name) => own(this.#state.captured, name)?.count ?? null,
+        output: (name) => own(this.#state.outputs, name) ?? null,
       },
     };
     return this.deps.refs.resolve(text, context);
@@ -287,7 +287,7 @@ export class Session {
   async #scale(service: string, target: ScaleTarget, signal: AbortSignal): Promise<void> {
     const { clock, ports } = this.deps;
     const found = await outlast(clock, signal, () => ports.replicas(service, signal));
-    if (!this.#state.captured[service]) {
+    if (!own(this.#state.captured, service)) {
       this.capture(service, { count: found, aim: found, ours: [found, found], isReleased: false });
       this.save();
     }
@@ -311,7 +311,8 @@ export class Session {
     const { clock, ports } = this.deps;
     const before = this.#capturedOf(service);
     if (isReturn && before.isReleased) return;
-    const isForeign = !before.isReleased && !isWithin(found, before.ours);
+    // Also one that was left alone so far, and is now set to what the sequence needs.
+    const isForeign = before.isReleased ? found !== count : !isWithin(found, before.ours);
     if (isForeign) this.report(service, found, !isReturn && found !== count);
     if (isForeign && isReturn && found !== count) {
       this.capture(service, { ...before, isReleased: true });
@@ -333,7 +334,7 @@ export class Session {
     const { clock, ports } = this.deps;
     for (const [service, { aim, ours, isReleased }] of Object.entries(this.#state.captured)) {
       if (isReleased || (ours[0] === aim && ours[1] === aim)) continue;
-      if (action.kind === 'scale' && service in action.targets) continue;
+      if (action.kind === 'scale' && Object.hasOwn(action.targets, service)) continue;
       const found = await outlast(clock, signal, () => ports.replicas(service, signal));
       await this.#setCount(service, aim, found, false, signal);
     }
@@ -341,7 +342,7 @@ export class Session {
   }
 
   #capturedOf(service: string): Captured {
-    const captured = this.#state.captured[service];
+    const captured = own(this.#state.captured, service);
     if (!captured) throw new Error(`${service} was not captured`);
     return captured;
   }
@@ -464,6 +465,11 @@ export class Session {
     if (last?.result === outcome) return last.message === '' ? last.name : `${last.name}: ${last.message}`;
     return this.#state.resumes > 0 ? 'the controller died in the middle of it' : '';
   }
+}
+
+/** Names come from people and jobs: `constructor` is one like any other. */
+function own<T>(of: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(of, name) ? of[name] : undefined;
 }
 
 const isGood = (result: ActionResult): boolean => result === 'done' || result === 'halted' || result === 'skipped';

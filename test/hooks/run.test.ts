@@ -71,6 +71,24 @@ describe('a hook run', () => {
     });
   });
 
+  it('takes services and outputs of any name, also of those that objects have by themselves', async () => {
+    const world = new FakeWorld({ constructor: 2 });
+    world.scripts.set('check', { lines: [setLine('toString', 'on'), setLine('__proto__', 'own')] });
+    const names = ['constructor', 'valueOf', '__proto__', 'toString'];
+    const actions = world.plan('post_install', [{ scale: { constructor: 0 } }, { job: 'check' }, { job: 'work' }], {
+      check: {},
+      work: { environment: Object.fromEntries(names.map((name, at) => [`V${at}`, `ref+hook://outputs/${name}`])) },
+    });
+    const result = await world.run(world.start(actions).result);
+    expect([result.outcome, world.counts.get('constructor')]).toEqual(['succeeded', 2]);
+    expect([...world.containers.values()].find((one) => one.job === 'work')?.environment).toEqual({
+      V0: '',
+      V1: '',
+      V2: 'own',
+      V3: 'on',
+    });
+  });
+
   it('refuses an output that holds a secret', async () => {
     const world = new FakeWorld();
     world.scripts.set('check', { lines: [setLine('password', 'hunter2')] });
@@ -450,6 +468,18 @@ describe('L30: a person changes a count during the sequence', () => {
   it('is said and overwritten by a scale to a number, which the sequence needs', async () => {
     const { world, result } = await during([{ scale: { app: 0 } }, { job: 'work' }, { scale: { app: 1 } }], 5);
     expect(result.state.changed).toMatchObject([{ found: 5, isOverwritten: true }]);
+    expect(world.counts.get('app')).toBe(2);
+  });
+
+  it('is said a second time when what was left alone is then overwritten', async () => {
+    const { world, result } = await during(
+      [{ scale: { app: 0 } }, { job: 'work' }, { scale: { app: 'ref+hook://previous' } }, { scale: { app: 1 } }],
+      5,
+    );
+    expect(result.state.changed.map((one) => [one.found, one.isOverwritten])).toEqual([
+      [5, false],
+      [5, true],
+    ]);
     expect(world.counts.get('app')).toBe(2);
   });
 
