@@ -26,7 +26,10 @@ const FORCED = new Set<Cause>([
   'resources-changed',
   'volume-missing',
   'network-missing',
+  'network-altered',
 ]);
+/** Networks that go before anything is started: one that a name is ambiguous with, or that Compose would take for the right one. */
+const FIRST = new Set<Cause>(['network-duplicate', 'network-altered']);
 /** Of these, only the one container is wrong: with several replicas it alone is taken away and made again. */
 const SINGLE = new Set<Cause>(['resources-changed', 'volume-missing']);
 
@@ -77,12 +80,14 @@ export async function converge(house: House, judged: Judged, ctx: ConvergeContex
     if (!service) throw new Error(`no service ${change.service}`);
     return runtime.update(id, service.resources, signal);
   });
-  // A duplicate network makes every start fail as ambiguous.
-  for (const change of changes)
-    if (change.repair === 'remove-network' && change.cause === 'network-duplicate' && change.id) {
-      say(change);
-      await runtime.removeNetwork(change.id, signal);
-    }
+  for (const change of changes) {
+    if (change.repair !== 'remove-network' || !FIRST.has(change.cause) || !change.id) continue;
+    say(change);
+    // A network with a container on it cannot go. Those that need it are made anew below.
+    for (const { id, networks } of judged.index.containers.get(desired.project) ?? [])
+      if (networks.some((network) => network.id === change.id)) await runtime.disconnect(id, change.id, signal);
+    await runtime.removeNetwork(change.id, signal);
+  }
 
   const { services, forced } = await throughCompose(judged, ctx, (id) => runtime.remove(id, signal), say);
   const model = services.size + forced.size > 0 ? await judged.resolved.model(signal) : null;
@@ -100,7 +105,7 @@ export async function converge(house: House, judged: Judged, ctx: ConvergeContex
   await each('restart', (_change, id) => runtime.restart(id, signal));
   await each('signal', (change, id) => runtime.kill(id, change.argument, signal));
   await each('remove-network', async (change, id) => {
-    if (change.cause !== 'network-duplicate') await runtime.removeNetwork(id, signal);
+    if (!FIRST.has(change.cause)) await runtime.removeNetwork(id, signal);
   });
 }
 

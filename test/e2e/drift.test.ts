@@ -3,6 +3,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { containersOf, docker, Fleet, inspect } from './fleet.ts';
+import { repairs } from './repairs.ts';
 
 const P = 'wlt-drift';
 const compose = `
@@ -42,24 +43,12 @@ describe('drift on the real engine', () => {
   });
   afterAll(() => fleet.dispose());
 
-  /** Bends one thing, then: the plan says so (exit 2 and the words), apply repairs it, the next plan is empty, only `touched` changed. */
   async function bend(act: () => void, words: RegExp, recreated: readonly string[] = []): Promise<void> {
-    const before = containersOf(P);
-    const started = Object.fromEntries(Object.keys(before).map((name) => [name, inspect(name).State.StartedAt]));
-    act();
-    const plan = await fleet.windlass('plan', '--detailed-exitcode');
-    expect(plan.out + plan.err).toMatch(words);
-    expect(plan.code).toBe(2);
-    const applied = await fleet.windlass('apply', '--yes');
-    expect(applied.code, applied.err).toBe(0);
-    const again = await fleet.windlass('plan', '--detailed-exitcode');
-    expect(again.code, again.out).toBe(0);
-    const after = containersOf(P);
-    expect(Object.keys(after).sort()).toEqual(Object.keys(before).sort());
-    const fresh = Object.keys(after).filter((name) => after[name] !== before[name]);
-    expect(fresh.sort()).toEqual([...recreated].sort());
+    const once = () => inspect(`${P}-once-1`).State.StartedAt;
+    const ran = once();
+    await repairs(fleet, P, act, words, recreated);
     // The one-shot never runs again by itself.
-    if (!recreated.includes(`${P}-once-1`)) expect(inspect(`${P}-once-1`).State.StartedAt).toBe(started[`${P}-once-1`]);
+    if (!recreated.includes(`${P}-once-1`)) expect(once()).toBe(ran);
   }
 
   it('a no-op makes no mutating call', async () => {

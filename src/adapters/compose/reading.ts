@@ -31,6 +31,7 @@ export interface ApiNetwork {
   readonly Id: string;
   readonly Name: string;
   readonly Internal?: boolean;
+  readonly IPAM?: { readonly Config?: readonly { readonly Gateway?: string }[] | null } | null;
   readonly Labels?: Labels | null;
 }
 
@@ -83,6 +84,7 @@ export function containerOf(
   api: ApiContainer,
   stoppedByHand: boolean,
   detail: ContainerDetail | null,
+  deafPorts: readonly number[] = [],
 ): ObservedContainer {
   const labels = api.Labels ?? {};
   const state = (states.has(api.State) ? api.State : 'dead') as ContainerState;
@@ -118,6 +120,7 @@ export function containerOf(
       target: port.PrivatePort,
       protocol: port.Type,
     })),
+    deafPorts,
     stoppedByHand,
     detail,
   };

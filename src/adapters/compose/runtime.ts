@@ -21,6 +21,7 @@ import { type ExecInput, execIn } from './exec.ts';
 import { type Environment, findHost } from './host.ts';
 import { pullImage } from './image-pull.ts';
 import { FrameReader, PlainReader } from './lines.ts';
+import { deafPorts } from './listening.ts';
 import { Memory } from './memory.ts';
 import { openCompose } from './plugin.ts';
 import {
@@ -87,6 +88,7 @@ export function openRuntime(options: RuntimeOptions): Runtime {
     options.host === undefined
       ? findHost(environment)
       : { ...findHost({ ...environment, DOCKER_HOST: options.host }), url: options.host };
+  const isLocal = host.url.startsWith('unix://');
   const client = openApiClient(
     host,
     { deadlineMs: limits.callMs, maxBytes: limits.answerBytes, maxSockets: limits.inspectsAtOnce + 8 },
@@ -174,12 +176,17 @@ export function openRuntime(options: RuntimeOptions): Runtime {
       if (detail !== null) memory.remember(api.Id, ticket, detail);
     });
 
+    const deaf = isLocal
+      ? await deafPorts(containers, networks, () => list<readonly ApiContainer[]>('/containers/json'))
+      : new Map<string, readonly number[]>();
     const observed: ObservedContainer[] = [];
     for (const api of containers) {
       const inspected = fresh.get(api.Id);
       // Listed, and gone a moment later.
       if (inspected === null) continue;
-      observed.push(containerOf(api, memory.stoppedByHand(api.Id), inspected ?? memory.detail(api.Id)));
+      observed.push(
+        containerOf(api, memory.stoppedByHand(api.Id), inspected ?? memory.detail(api.Id), deaf.get(api.Id)),
+      );
     }
     return {
       engineId: engine.id,

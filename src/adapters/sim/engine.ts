@@ -424,6 +424,7 @@ export class SimEngine {
       mounts: container.spec.mounts,
       createdAtMs: container.createdAtMs,
       ports: isAlive(container) ? container.ports : [],
+      deafPorts: [],
       stoppedByHand,
       detail,
     };

@@ -21,6 +21,7 @@ export const CAUSES = {
   'image-moved': 'its tag now names another image',
   'parent-recreated': 'a container whose namespace it shares is made anew',
   'network-changed': 'the definition of its network changed',
+  'network-altered': 'its network was made by hand with other options',
   'network-missing': 'its network is gone',
   'volume-missing': 'a volume is not mounted',
   paused: 'it is paused',
@@ -32,6 +33,7 @@ export const CAUSES = {
   connected: 'it is on a network that is not its own',
   'alias-lost': 'its name no longer resolves on the network',
   'resources-changed': 'its limits were changed by hand',
+  'port-deaf': 'nothing listens on its published port',
   'network-removed': 'the network is no longer asked for',
 } as const;
 export type Cause = keyof typeof CAUSES;

@@ -66,7 +66,7 @@ export function diffStack(input: DiffInput): StackDiff {
   }
 
   refuseVolumes(desired, index, add, warnings);
-  const network = judgeNetworks(desired, index, containers, add);
+  const network = judgeNetworks(desired, index, containers, add, warnings);
   const context: ServiceContext = { ...input, containers, add, warnings, network, recreated: new Set() };
   for (const service of inParentOrder(desired.services)) diffService(context, service);
 
@@ -74,6 +74,14 @@ export function diffStack(input: DiffInput): StackDiff {
   for (const container of containers)
     if (!wanted.has(container.service))
       add('remove', container.configHash === '' ? 'not-by-compose' : 'service-removed', of(container));
+
+  for (const network of desired.networks) {
+    if (network.external) continue;
+    const id = context.network.idOf.get(network.name);
+    for (const guest of index.observed.containers)
+      if (guest.project === '' && guest.networks.some((net) => net.id === id && id !== undefined))
+        warnings.push(`${guest.name}, which is of no project, is on network ${network.name}`);
+  }
 
   const keys = new Set(desired.networks.filter((one) => !one.external).map((one) => one.name));
   for (const one of index.networks.get(desired.project) ?? []) {
@@ -154,6 +162,8 @@ function refuseVolumes(desired: Desired, index: ObservedIndex, add: Add, warning
 interface NetworkVerdict {
   /** Names of networks that Compose must make anew: every attached service is recreated, or its aliases are lost. */
   readonly changed: ReadonlySet<string>;
+  /** Of networks that bear the right hash but are not what it says: Compose sees no difference. */
+  readonly altered: ReadonlySet<string>;
   readonly idOf: ReadonlyMap<string, string>;
 }
 
@@ -162,8 +172,10 @@ function judgeNetworks(
   index: ObservedIndex,
   containers: readonly ObservedContainer[],
   add: Add,
+  warnings: string[],
 ): NetworkVerdict {
   const changed = new Set<string>();
+  const altered = new Set<string>();
   const idOf = new Map<string, string>();
   const used = new Set(desired.services.flatMap((service) => service.networks.map((network) => network.name)));
   for (const network of desired.networks) {
@@ -179,8 +191,19 @@ function judgeNetworks(
       add('refuse', 'network-unlabelled', { name: network.name, detail: 'remove it, or declare it as external' });
     else if (best.configHash !== '' && network.hash !== '' && best.configHash !== network.hash)
       changed.add(network.name);
+    else if (best.internal !== network.internal) {
+      const guest = index.observed.containers.find(
+        (one) => one.project !== desired.project && one.networks.some((net) => net.id === best.id),
+      );
+      if (guest)
+        warnings.push(`network ${network.name} was made by hand with other options, but ${guest.name} is on it`);
+      else {
+        altered.add(network.name);
+        add('remove-network', 'network-altered', { name: network.name, id: best.id });
+      }
+    }
   }
-  return { changed, idOf };
+  return { changed, altered, idOf };
 }
 
 /** Parents before those that share their namespaces. */
@@ -319,6 +342,9 @@ function recreateReason(
   if (parent) return { cause: 'parent-recreated', detail: parent };
   const changedNetwork = service.networks.find((one) => network.changed.has(one.name));
   if (changedNetwork) return { cause: 'network-changed', detail: changedNetwork.name };
+  const altered = service.networks.find((one) => network.altered.has(one.name));
+  if (altered && !isFinished(context, service, container, before))
+    return { cause: 'network-altered', detail: altered.name };
   const lost = service.networks.find((one) => !network.idOf.has(one.name));
   if (lost && !isFinished(context, service, container, before)) return { cause: 'network-missing', detail: lost.name };
   const mounted = new Set(container.mounts.filter((mount) => mount.kind === 'volume').map((mount) => mount.name));
@@ -438,6 +464,8 @@ function repair(
       detail: `exit code ${container.exitCode ?? '?'}`,
     });
   } else if (container.state === 'created') add('start', 'never-started', it);
+  else if (container.deafPorts.length > 0)
+    add('restart', 'port-deaf', { ...it, detail: container.deafPorts.join(', ') });
   else if (before && before.hash === service.hash) {
     const old = new Map(before.mounts.map((mount) => [mount.target, mount.digest]));
     for (const mount of service.mounts) {

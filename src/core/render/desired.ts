@@ -272,6 +272,7 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
     name: network?.name ?? `${project}_${key}`,
     external: Boolean(network?.external),
     hash: network?.external ? '' : (hashes.networks.get(key) ?? ''),
+    internal: Boolean(network?.internal),
   }));
   const volumes: DesiredVolume[] = Object.entries<Loose>(model.volumes ?? {}).map(([key, volume]) => ({
     key,

@@ -38,6 +38,7 @@ export interface DesiredNetwork {
   readonly external: boolean;
   /** Compose's config hash of the definition; '' when external. */
   readonly hash: string;
+  readonly internal: boolean;
 }
 
 export interface DesiredVolume {

@@ -48,6 +48,8 @@ export interface ObservedContainer {
     readonly target: number;
     readonly protocol: string;
   }[];
+  /** Published TCP ports of a running container on which nothing listens, although others of this engine are seen to listen here. */
+  readonly deafPorts: readonly number[];
   /** A `kill` or `stop` by a person was seen for its last end. */
   readonly stoppedByHand: boolean;
   readonly detail: ContainerDetail | null;

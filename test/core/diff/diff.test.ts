@@ -16,6 +16,7 @@ const diff = (over: Partial<DiffInput> = {}) =>
 const said = (over: Partial<DiffInput> = {}) =>
   diff(over).changes.map((change) => `${change.repair} ${change.service || change.name}: ${change.cause}`);
 
+const ownNetwork = observed().observed.networks[0]!;
 const detailed = (detail: object) => container({ detail: { ...container().detail!, ...detail } });
 
 describe('the drift matrix', () => {
@@ -132,10 +133,29 @@ describe('the drift matrix', () => {
       'a changed network definition makes its services anew',
       {
         desired: desired([service()], {
-          networks: [{ key: 'default', name: 'shop_default', external: false, hash: 'n2' }],
+          networks: [{ key: 'default', name: 'shop_default', external: false, hash: 'n2', internal: false }],
         }),
       },
       ['recreate web: network-changed'],
+    ],
+    [
+      'a network made by hand with the right labels and other options goes, and its services are made anew',
+      { index: observed([container()], { networks: [{ ...ownNetwork, internal: true }] }) },
+      ['remove-network shop_default: network-altered', 'recreate web: network-altered'],
+    ],
+    [
+      'such a network stays while a stranger is on it',
+      {
+        index: observed([container(), container({ id: 'c9', name: 'guest', project: 'other' })], {
+          networks: [{ ...ownNetwork, internal: true }],
+        }),
+      },
+      [],
+    ],
+    [
+      'a port that nobody listens on makes its container start anew',
+      { index: observed([container({ deafPorts: [8080] })]) },
+      ['restart web: port-deaf'],
     ],
     [
       'a network made by hand is refused',

@@ -47,7 +47,7 @@ export const desired = (services: readonly DesiredService[] = [service()], over:
   composeVersion: '2.40.3',
   recipe: 1,
   services,
-  networks: [{ key: 'default', name: 'shop_default', external: false, hash: 'n1' }],
+  networks: [{ key: 'default', name: 'shop_default', external: false, hash: 'n1', internal: false }],
   volumes: [],
   owners: [],
   ...over,
@@ -72,6 +72,7 @@ export const container = (over: Partial<ObservedContainer> = {}): ObservedContai
   mounts: [],
   createdAtMs: 0,
   ports: [],
+  deafPorts: [],
   stoppedByHand: false,
   detail: {
     resources: { ...NO_LIMITS },
