@@ -34,12 +34,14 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
+import { hookLogs } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { unverified, verificationOf } from './operations/unverified.ts';
 import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
+import type { KeptLog } from './ports/hooks.ts';
 import type { Receipt } from './ports/ledger.ts';
 
 export interface PlanView {
@@ -615,6 +617,11 @@ export class Surface {
     note: (line: string) => void,
   ): Promise<HookRecord | null> {
     return runByHand(this.bench, await this.fleet(), name, phase, { signal, note });
+  }
+
+  /** What the actions of a phase printed when it last ran. */
+  hookLogs(stack: string, phase: HookPhase): readonly KeptLog[] {
+    return hookLogs(this.bench, stack, phase);
   }
 
   /** Another number of containers of a suspended stack's services. */

@@ -13,6 +13,7 @@ import { command as events } from './commands/events.ts';
 import { command as explain } from './commands/explain.ts';
 import { command as get } from './commands/get.ts';
 import { command as history } from './commands/history.ts';
+import * as hookLog from './commands/hook-log.ts';
 import * as hookRun from './commands/hook-run.ts';
 import * as hooks from './commands/hooks.ts';
 import { command as init } from './commands/init.ts';
@@ -69,6 +70,7 @@ export const COMMANDS: readonly Command[] = [
   hooks.show,
   hooks.graph,
   hookRun.run,
+  hookLog.log,
   backups.backup,
   backups.list,
   backups.show,

@@ -1,17 +1,13 @@
 // Journal: the runs of hooks in the state store, whose named values are on disk when their write returns.
 import type { HookState } from '../core/hook/run-state.ts';
-import { runKey } from '../core/hook/run-state.ts';
-import type { HookJournal, RanOnce } from '../ports/hooks.ts';
+import type { HookJournal, KeptLog, RanOnce } from '../ports/hooks.ts';
 import type { Store } from '../ports/store.ts';
 
 const RUN = 'hook-run/';
 const ONCE = 'hook-once/';
 const LOG = 'hook-log/';
 
-interface KeptLog {
-  readonly runKey: string;
-  readonly text: string;
-}
+const placeOf = (stack: string, phase: string): string => `${LOG}${stack}/${phase}/`;
 
 export function storeJournal(store: Pick<Store, 'value' | 'putValue' | 'deleteValue' | 'values'>): HookJournal {
   return {
@@ -27,9 +23,13 @@ export function storeJournal(store: Pick<Store, 'value' | 'putValue' | 'deleteVa
       for (const other of store.values(place).keys())
         if (other !== ONCE + key && other.lastIndexOf('/') === place.length - 1) store.deleteValue(other);
     },
-    saveLog: (run, actionId, text) =>
-      store.putValue(`${LOG}${run.stack}/${run.phase}/${actionId}`, { runKey: runKey(run), text } satisfies KeptLog),
-    log: (stack, phase, actionId) =>
-      (store.value(`${LOG}${stack}/${phase}/${actionId}`) as KeptLog | undefined) ?? null,
+    saveLog: (run, log) => store.putValue(placeOf(run.stack, run.phase) + log.id, log),
+    clearLogs(run) {
+      for (const key of store.values(placeOf(run.stack, run.phase)).keys()) store.deleteValue(key);
+    },
+    logs: (stack, phase) =>
+      ([...store.values(placeOf(stack, phase)).values()] as KeptLog[]).sort((left, right) =>
+        left.id.localeCompare(right.id, 'en', { numeric: true }),
+      ),
   };
 }

@@ -75,6 +75,7 @@ export function startHook(deps: HookDeps, input: HookInput): HookHandle {
   const session = new Session(deps, state, input.signal ?? new AbortController().signal);
   return handleOf(session, async (machine) => {
     session.save();
+    deps.journal.clearLogs(run);
     return machine();
   });
 }

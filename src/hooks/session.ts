@@ -227,7 +227,7 @@ export class Session {
       endedAtMs: clock.nowMs(),
       tail: log.tail(),
     };
-    journal.saveLog(run, action.id, log.text());
+    journal.saveLog(run, { id: action.id, name: action.name, text: log.text() });
     // Before the record: a crash in between finds that it ran.
     if (action.once === 'revision' && isGood(outcome.result) && about.attempt > 0)
       journal.saveRanOnce(actionKey(run, action), {

@@ -77,7 +77,17 @@ export interface HookJournal {
   all(): readonly HookState[];
   ranOnce(actionKey: string): RanOnce | null;
   saveRanOnce(actionKey: string, ran: RanOnce): void;
-  /** The bounded, redacted log of one action; kept after `clear` until the phase runs again. */
-  saveLog(run: HookRun, actionId: string, text: string): void;
-  log(stack: string, phase: string, actionId: string): { readonly runKey: string; readonly text: string } | null;
+  /** Kept after `clear`, until the phase runs again. */
+  saveLog(run: HookRun, log: KeptLog): void;
+  clearLogs(run: HookRun): void;
+  /** Of the newest run of the phase, in the order of its actions. */
+  logs(stack: string, phase: string): readonly KeptLog[];
+}
+
+/** The bounded, redacted log of one action. */
+export interface KeptLog {
+  /** Of the action: `3`, `3/then/1`. */
+  readonly id: string;
+  readonly name: string;
+  readonly text: string;
 }

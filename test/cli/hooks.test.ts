@@ -1,4 +1,4 @@
-// `windlass hooks show|graph` over a simulated house: what a person reads of the sequences that a commit declares.
+// `windlass hooks show|graph|log` over a simulated house: what a person reads of the sequences that a commit declares.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -174,6 +174,39 @@ environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
   ])('%s is refused', async (line, expected, words) => {
     const { code, err } = await fleet().run(line);
     expect([code, err]).toEqual([expected, expect.stringMatching(words)]);
+  });
+});
+
+describe('hooks log', () => {
+  const files = (script: string) => ({
+    'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }',
+    'stacks/shop/stack.yaml': stack('hooks: { test: [{ job: say }, { job: say, name: again }] }\n'),
+    'stacks/shop/say.job.yaml': `apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: ${JSON.stringify(script)}\n`,
+  });
+
+  it('prints the whole of what each action printed in the newest run of a phase, or of one action', async () => {
+    const lines = Array.from({ length: 40 }, (_, at) => `line ${at}`);
+    const { sim, run, json } = fleet(files(lines.map((line) => `echo ${line}`).join('; ')));
+    await sim.apply();
+    expect((await run('hooks log shop test')).err).toBe('test of shop has not run\n');
+    expect((await run('stack test shop')).code).toBe(0);
+    const { code, out } = await run('hooks log shop test 1');
+    expect([code, out]).toEqual([0, `${lines.join('\n')}\n`]);
+    expect((await json('hooks log shop test')).map((one: { name: string }) => one.name)).toEqual(['job say', 'again']);
+    // A run that ends earlier leaves nothing of the one before.
+    sim.source.push(files('echo no; exit 3'));
+    await sim.apply();
+    expect((await run('stack test shop')).code).toBe(1);
+    expect((await run('hooks log shop test')).out).toBe('1 job say\nno\n');
+  });
+
+  it.each([
+    ['hooks log nobody test', /NOT_FOUND/],
+    ['hooks log sso tests', /there is no hook phase tests/],
+    ['hooks log sso test 7', /NOT_FOUND.*no action 7 ran when test of sso last did/],
+  ])('%s is refused', async (line, words) => {
+    const { code, err } = await fleet().run(line);
+    expect([code, err]).toEqual([3, expect.stringMatching(words)]);
   });
 });
 

@@ -11,7 +11,7 @@ import type { Action as Declared } from '../../src/core/spec/hooks.ts';
 import type { Job } from '../../src/core/spec/job.ts';
 import { type HookHandle, type HookResult, resumeHooks, startHook } from '../../src/hooks/run.ts';
 import type { HookDeps, HookLimits } from '../../src/hooks/session.ts';
-import type { HookJournal, HookPorts, JobRequest, RanOnce } from '../../src/ports/hooks.ts';
+import type { HookJournal, HookPorts, JobRequest, KeptLog, RanOnce } from '../../src/ports/hooks.ts';
 import type { LogLine } from '../../src/ports/runtime.ts';
 import { cluster } from '../../src/refs/cluster.ts';
 import { dns } from '../../src/refs/dns.ts';
@@ -55,7 +55,7 @@ export class FakeWorld {
   readonly containers = new Map<string, FakeContainer>();
   readonly runs = new Map<string, string>();
   readonly ran = new Map<string, RanOnce>();
-  readonly logs = new Map<string, { runKey: string; text: string }>();
+  readonly logs = new Map<string, KeptLog>();
   /** What happened to the world, in order. */
   readonly story: string[] = [];
   readonly scripts = new Map<string, JobScript | ((world: FakeWorld, request: JobRequest) => JobScript)>();
@@ -244,12 +244,17 @@ export class FakeProcess {
       this.world.ran.set(key, ran);
       leave();
     },
-    saveLog: (run, id, text) => {
+    saveLog: (run, log) => {
       const leave = this.enter('saveLog');
-      this.world.logs.set(`${run.phase}/${id}`, { runKey: run.operation, text });
+      this.world.logs.set(`${run.phase}/${log.id}`, log);
       leave();
     },
-    log: (_stack, phase, id) => this.world.logs.get(`${phase}/${id}`) ?? null,
+    clearLogs: () => {
+      const leave = this.enter('clearLogs');
+      this.world.logs.clear();
+      leave();
+    },
+    logs: () => [...this.world.logs.values()],
   };
 
   readonly ports: HookPorts = {

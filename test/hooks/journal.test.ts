@@ -19,14 +19,16 @@ it('keeps runs until they are cleared, and logs beyond', () => {
   const state = { version: 1, run: RUN } as unknown as HookState;
   expect(journal.load('k')).toBeNull();
   journal.save('k', state);
-  journal.saveLog(RUN, '3/then/1', 'text');
+  const logs = ['10', '3', '3/then/1'].map((id) => ({ id, name: `job ${id}`, text: 'text' }));
+  for (const log of logs) journal.saveLog(RUN, log);
+  journal.saveLog({ ...RUN, phase: 'post_update' }, { id: '1', name: 'job', text: 'other' });
   expect(journal.all()).toEqual([state]);
   journal.clear('k');
   expect(journal.all()).toEqual([]);
-  expect(journal.log('sso', 'post_install', '3/then/1')).toEqual({
-    runKey: 'sso/install/post_install/d1/1',
-    text: 'text',
-  });
+  expect(journal.logs('sso', 'post_install').map((one) => one.id)).toEqual(['3', '3/then/1', '10']);
+  journal.clearLogs(RUN);
+  expect(journal.logs('sso', 'post_install')).toEqual([]);
+  expect(journal.logs('sso', 'post_update')).toEqual([{ id: '1', name: 'job', text: 'other' }]);
 });
 
 it('remembers `once` for the newest wording of an action only', () => {

@@ -17,6 +17,7 @@ import type { Step } from '../../engine/step.ts';
 import { storeJournal } from '../../hooks/journal.ts';
 import { hookPortsOn, sweepJobs } from '../../hooks/on-runtime.ts';
 import { type HookDeps, type HookResult, resumeHooks, startHook } from '../../hooks/run.ts';
+import type { KeptLog } from '../../ports/hooks.ts';
 import type { Store } from '../../ports/store.ts';
 import { cluster } from '../../refs/cluster.ts';
 import { dns } from '../../refs/dns.ts';
@@ -313,8 +314,8 @@ export function recordOf(state: HookState): HookRecord {
   };
 }
 
-export const hookLog = (bench: Workbench, stack: string, phase: HookPhase, actionId: string): string | null =>
-  storeJournal(bench.house.store).log(stack, phase, actionId)?.text ?? null;
+export const hookLogs = ({ house }: Workbench, stack: string, phase: HookPhase): readonly KeptLog[] =>
+  storeJournal(house.store).logs(stack, phase);
 
 /** Removes job containers whose time after their end is over. */
 export const sweepHookJobs = ({ house }: Workbench, signal: AbortSignal): Promise<readonly string[]> =>
