@@ -8,6 +8,10 @@ import type { Workbench } from './workbench.ts';
 
 const signerKey = (source: string): string => `signer/${source}`;
 
+/** What was judged last and found good. */
+const judged = ({ store, source }: House): { readonly commit: string; readonly signer: string | null } | undefined =>
+  store.value(signerKey(source.spec.name)) as { commit: string; signer: string | null } | undefined;
+
 /** Null when it may. `before`: what runs now; default: what was accepted last. A fault of the repository is thrown: it decides nothing. */
 export async function unverified(bench: Workbench, at: FleetAt, before?: FleetAt | null): Promise<Fault | null> {
   const { house } = bench;
@@ -15,8 +19,8 @@ export async function unverified(bench: Workbench, at: FleetAt, before?: FleetAt
   const { name } = house.source.spec;
   const accepted = house.store.value(acceptedKey(name));
   const last = before ?? (typeof accepted === 'string' ? await bench.reader.read(accepted) : null);
-  // It was judged when it was accepted.
-  if (last?.revision.commit === at.revision.commit) return null;
+  // What was accepted may never have been judged: signatures may be asked for only since.
+  if (last?.revision.commit === at.revision.commit && judged(house)?.commit === at.revision.commit) return null;
   const { verifyDeploy } = await import('./trust/deploy-gate.ts');
   try {
     const { signer } = await verifyDeploy(house, at, last);
@@ -34,6 +38,6 @@ export function verificationOf(house: House, denied: Fault | null, tip: string):
     return { kind: 'refused', reason: 'HistoryRewritten', message: denied.message, revision: tip };
   if (denied) return { kind: 'refused', reason: 'NotVerified', message: denied.message, revision: tip };
   if (!house.trust || house.trust.deploy === 'none') return { kind: 'disabled' };
-  const known = house.store.value(signerKey(house.source.spec.name)) as { commit: string; signer: string } | undefined;
+  const known = judged(house);
   return { kind: 'ok', signer: known?.commit === tip ? known.signer : null };
 }
