@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { benchBackup } from './backup.ts';
 import { benchDeploy } from './deploy.ts';
 import { benchHeal } from './heal.ts';
+import { benchMemory, type MemoryRow } from './memory.ts';
 import { benchNoop } from './noop.ts';
 import { bench as benchPlanEngine } from './plan-engine.ts';
 import type { Row } from './rig.ts';
@@ -19,7 +20,7 @@ if (stacks !== undefined && !(Number.isInteger(stacks) && stacks >= 1 && stacks 
   process.exit(3);
 }
 
-const ALL: Record<string, () => Promise<readonly Row[]>> = {
+const ALL: Record<string, () => Promise<readonly (Row | MemoryRow)[]>> = {
   version: async () => [await benchVersion()],
   'plan-engine': async () => {
     const { bench, oursMs, cells } = await benchPlanEngine();
@@ -44,6 +45,7 @@ const ALL: Record<string, () => Promise<readonly Row[]>> = {
   },
   deploy: () => benchDeploy(),
   heal: () => benchHeal(),
+  memory: () => benchMemory(stacks ?? 1_000),
   backup: () => benchBackup(),
 };
 
@@ -56,7 +58,12 @@ for (const name of names) {
   process.stderr.write(`bench: ${name} …\n`);
   for (const row of await ALL[name]!()) {
     if (values.json) process.stdout.write(`${JSON.stringify(row)}\n`);
-    else {
+    else if ('oursMib' in row) {
+      const budget = `budget ${row.budgetMib} MiB: ${row.oursMib <= row.budgetMib ? 'met' : 'MISSED'}`;
+      process.stdout.write(
+        `${row.bench.padEnd(28)} ${String(row.stacks).padStart(6)}   ${row.oursMib} MiB   ${budget}   ${row.note}\n`,
+      );
+    } else {
       const peer = row.peerMs === null ? '' : `   ${row.peer}: ${row.peerMs} ms   ${row.ratio} ×`;
       const budget =
         row.budgetMs === null ? '' : `   budget ${row.budgetMs} ms: ${row.oursMs <= row.budgetMs ? 'met' : 'MISSED'}`;

@@ -55,7 +55,7 @@ export async function benchNoop(size: number): Promise<readonly Row[]> {
         peerMs: peerMs === null ? null : round(peerMs),
         ratio: peerMs === null ? null : round(peerMs / median(warm)),
         budgetMs: 500,
-        note: `${where}; median of 5; rss ${Math.round(process.memoryUsage.rss() / 2 ** 20)} MiB`,
+        note: `${where}; median of 5`,
       },
       {
         bench: 'noop-cold',

@@ -1,10 +1,17 @@
 // `windlass run`: the controller, until it is told to stop.
+import { setFlagsFromString } from 'node:v8';
 import { Fault } from '../../core/fault.ts';
 import { type Command, durationFlag, UsageError } from '../command.ts';
 
 const POLL_MS = 60_000;
 const INTERVAL_MS = 5 * 60_000;
 const LEAST_MS = 1_000;
+
+/** By default V8 lets its heap grow by the size of the machine. A controller that runs for months takes what it needs, not what there is. */
+export function keepHeapSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+  setFlagsFromString('--heap-growing-percent=30');
+}
 
 export const command: Command = {
   words: ['run'],
@@ -21,6 +28,7 @@ export const command: Command = {
   async run({ io, flags, open, stop, now }) {
     for (const name of ['poll', 'interval'])
       if (durationFlag(flags, name, LEAST_MS) < LEAST_MS) throw new UsageError(`--${name} is at least 1s`);
+    keepHeapSmall();
     const { surface: desk, pollMs = POLL_MS, intervalMs = INTERVAL_MS } = await open();
     const other = desk.controller();
     if (other) throw new Fault('LOCK_HELD', `a controller runs on this state directory already: ${other.owner}`);
