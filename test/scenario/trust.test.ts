@@ -12,6 +12,7 @@ import { formatInstant } from '../../src/core/spec/request.ts';
 import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
 import type { House } from '../../src/operations/house.ts';
 import { accept, brokenLineage } from '../../src/operations/lineage.ts';
+import { verifyDeploy } from '../../src/operations/trust/deploy-gate.ts';
 import { lookAtTrust } from '../../src/operations/trust/look.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { unverified } from '../../src/operations/unverified.ts';
@@ -388,6 +389,26 @@ describe('a request', () => {
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
   });
 
+  it('is not carried out on a look from before another one was: a rejection that came meanwhile is heard', async () => {
+    const fleet = await open();
+    fleet.remake('shop_more');
+    const [one, two] = [fleet.request('one', 'anna', '[shop_data]'), fleet.request('two', 'anna', '[shop_more]')];
+    for (const key of ['bert', 'cleo']) for (const subject of [one, two]) fleet.approve(subject, key);
+    fleet.onRemove = () => void fleet.commit({}, fleet.message('reject', two), 'cleo');
+    await fleet.look();
+    fleet.onRemove = () => {};
+    expect(await fleet.look()).toEqual({ one: 'succeeded done', two: 'rejected rejected-by-approver' });
+    expect(fleet.removed).toEqual(['shop_data']);
+  });
+
+  it('runs after another one at the same look when nothing was pushed meanwhile', async () => {
+    const fleet = await open();
+    fleet.remake('shop_more');
+    const [one, two] = [fleet.request('one', 'anna', '[shop_data]'), fleet.request('two', 'anna', '[shop_more]')];
+    for (const key of ['bert', 'cleo']) for (const subject of [one, two]) fleet.approve(subject, key);
+    expect(await fleet.look()).toEqual({ one: 'succeeded done', two: 'succeeded done' });
+  });
+
   it('that an approver rejects, or its requester withdraws, is over', async () => {
     const fleet = await open();
     const one = fleet.request('one');
@@ -416,7 +437,10 @@ describe('a request', () => {
     fleet.approve(subject, 'bert');
     fleet.approve(subject, 'cleo');
     expect(await fleet.look()).toEqual({ one: 'scheduled waits' });
-    expect(fleet.bench.house.trust!.ledger!.claims()).toEqual([]);
+    const told = () => fleet.bench.house.store.events({}).filter(({ reason }) => reason === 'Request').length;
+    const before = told();
+    expect(await fleet.look()).toEqual({ one: 'scheduled waits' });
+    expect([told(), fleet.bench.house.trust!.ledger!.claims()]).toEqual([before, []]);
     sim.world.remove('shop-web-1');
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
   });
@@ -602,6 +626,29 @@ describe('the accepted tip', () => {
   });
 });
 
+describe('a flood of files', () => {
+  it('stops neither a request that is on its way nor a deploy, and is told', async () => {
+    const fleet = await open({ deploy: 'head', minDelay: '2h' });
+    const subject = fleet.request('zebra');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ zebra: 'scheduled delay-running' });
+    for (let index = 0; index < 20; index++)
+      writeFileSync(join(fleet.clone, `requests/a${index}.yaml`), `# ${'x'.repeat(1_000_000)} ${index}\n`);
+    fleet.git('add', 'requests');
+    fleet.commit({}, 'flood', 'anna');
+    const { house, reader } = fleet.bench;
+    const tip = await house.source.fetch();
+    expect(await unverified(fleet.bench, await reader.read(tip))).toBeNull();
+    await fleet.sim.clock.advance(3 * HOUR);
+    expect((await fleet.look())['zebra']).toBe('succeeded done');
+    const told = house.store.events({}).filter(({ message }) => message.includes('not looked at'));
+    expect(told.map(({ message }) => message)).toEqual([
+      '12 files in requests/ were not looked at: there are too many; remove those that are done',
+    ]);
+  }, 60_000);
+});
+
 describe('the policy', () => {
   it('takes effect when enough admins of the version before signed it, and not by being pushed', async () => {
     const fleet = await open();
@@ -720,6 +767,44 @@ describe('a deploy that needs signatures', () => {
     fleet.commit({ 'trust/policy/v0002.yaml': `# ${'x'.repeat(2_000_000)}\n` });
     fleet.approve(subject, 'cleo');
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('judges the tip that runs already when signatures are asked for only since', async () => {
+    const fleet = await open();
+    fleet.open('head');
+    const verdict = async () =>
+      unverified(fleet.bench, await fleet.bench.reader.read(await fleet.bench.house.source.fetch()));
+    expect((await verdict())?.code).toBe('NOT_VERIFIED');
+    fleet.open('all');
+    expect((await verdict())?.code).toBe('NOT_VERIFIED');
+    fleet.commit({}, 'vouch', 'anna');
+    fleet.open('head');
+    expect(await verdict()).toBeNull();
+    await fleet.look();
+    expect(await verdict()).toBeNull();
+  });
+
+  it('takes no tip that does not descend from the genesis commit, whoever signed it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    fleet.git('checkout', '-q', '--orphan', 'other');
+    const tip = fleet.commit({ 'a.txt': '1' }, 'another history', 'anna');
+    const { house, reader } = fleet.bench;
+    await house.source.fetch();
+    expect((await unverified(fleet.bench, await reader.read(tip)))?.data).toMatchObject({
+      reason: 'tip-not-from-genesis',
+    });
+    await expect(new Surface(house).accept(tip)).rejects.toMatchObject({ code: 'NOT_VERIFIED' });
+  });
+
+  it('all: the history before the anchor needs no signature, and everything after it does', async () => {
+    const fleet = await open({ deploy: 'all' });
+    const { house, reader } = fleet.bench;
+    const at = await reader.read(await house.source.fetch());
+    await expect(verifyDeploy(house, at, null)).rejects.toMatchObject({ code: 'NOT_VERIFIED' });
+    fleet.git('reset', '-q', '--hard', fleet.genesis);
+    fleet.commit({ 'trust/policy/v0001.yaml': fleet.policy(1) }, 'begin', 'anna');
+    const signed = await reader.read(await house.source.fetch());
+    expect(await verifyDeploy(house, signed, null)).toEqual({ signer: 'anna' });
   });
 
   it('all: one unsigned commit in between refuses the rest', async () => {

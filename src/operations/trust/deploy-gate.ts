@@ -1,4 +1,4 @@
-// Deploy gate: may the commits up to this tip be deployed? `head` asks for the tip, `all` for every commit since the last accepted one.
+// Deploy gate: may the commits up to this tip be deployed? `head` asks for the tip, `all` also for every commit since the last accepted one.
 // Whose signature counts is for the policy, where there is an anchor, else for the allowed signers and keyring of the host.
 import { Fault } from '../../core/fault.ts';
 import { judge } from '../../core/state/trust/judge.ts';
@@ -9,7 +9,7 @@ import { REASONS } from '../../core/state/trust/reason.ts';
 import { parseTrustRoots } from '../../core/state/trust/roots.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import type { House } from '../house.ts';
-import { lookAtTrust } from './look.ts';
+import { lookAtPolicy } from './look.ts';
 
 const MOST_COMMITS = 100_000;
 const SKEW_SECONDS = 300;
@@ -25,8 +25,12 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
   if (!trust || trust.deploy === 'none') return { signer: null };
   const tip = at.revision.commit;
   const judging = trust.anchor ? await byPolicy(house, tip) : await byFiles(house);
-  const commits =
-    trust.deploy === 'head' ? [tip] : await source.commitsSince(tip, before?.revision.commit ?? null, MOST_COMMITS);
+  // At the first one the history before the anchor was made is what its maker had, and is vouched for by the anchor.
+  const since = before?.revision.commit ?? trust.anchor?.genesis ?? null;
+  const commits = new Set([
+    tip,
+    ...(trust.deploy === 'all' ? await source.commitsSince(tip, since, MOST_COMMITS) : []),
+  ]);
   const changed = changedStacks(at, before);
   let signer: string | null = null;
   for (const oid of commits) {
@@ -65,7 +69,15 @@ interface Judging {
 }
 
 async function byPolicy(house: House, tip: string): Promise<Judging> {
-  const { chain, anchor } = await lookAtTrust(house, tip);
+  const { chain, anchor, descendsFromGenesis } = await lookAtPolicy(house, tip);
+  if (!descendsFromGenesis)
+    throw new Fault(
+      'NOT_VERIFIED',
+      `${tip.slice(0, 12)} does not descend from the genesis commit of the trust anchor`,
+      {
+        data: { commit: tip, reason: 'tip-not-from-genesis' },
+      },
+    );
   const { effective } = chain;
   if (effective === null)
     throw new Fault(

@@ -1,6 +1,8 @@
 // Trust look: everything about policy and requests at one tip, gathered from git objects and judged now. It records what must be remembered
 // of it (first sight of a statement, the policy in effect) and carries nothing out.
 import { Fault } from '../../core/fault.ts';
+import { isTerminal } from '../../core/request/life.ts';
+import type { TreeEntry } from '../../core/state/listing.ts';
 import {
   evaluateRequest,
   type RequestEvaluation,
@@ -18,8 +20,13 @@ import type { House } from '../house.ts';
 
 /** Specs larger than this are no policies and no requests. Source: SPEC 2. */
 const FILE_BYTES = 1024 * 1024;
+const TOO_LARGE = new Uint8Array(FILE_BYTES + 1);
 const MOST_COMMITS = 200_000;
+/** Of one look: whoever may push may fill the folder, which must stop neither what was asked for before nor a deploy. */
 const MOST_REQUESTS = 2_000;
+const MOST_REQUEST_BYTES = 8 * 1024 * 1024;
+/** Versions that one look climbs; the next look goes on. */
+const MOST_VERSIONS = 32;
 const AT_ONCE = 32;
 
 export interface RequestAt {
@@ -29,83 +36,122 @@ export interface RequestAt {
   readonly evaluation: RequestEvaluation;
 }
 
-export interface TrustLook {
+/** What speaks of the policy at one tip. */
+export interface PolicyLook {
   readonly anchor: TrustAnchor;
   readonly ledger: Ledger;
   readonly tip: string;
+  readonly descendsFromGenesis: boolean;
+  readonly descendsFromAccepted: boolean;
   readonly chain: PolicyChain;
-  readonly requests: readonly RequestAt[];
-  readonly statements: readonly SeenStatement[];
   readonly objects: ReadonlyMap<string, SignedObject>;
+  readonly atMs: number;
+}
+
+export interface TrustLook extends PolicyLook {
+  readonly requests: readonly RequestAt[];
+  /** How many files in requests/ were not looked at, because there are too many. */
+  readonly passedOver: number;
 }
 
 /** Throws USAGE without an anchor; GIT_* when the repository cannot be read, which decides nothing. */
-export async function lookAtTrust(
-  house: House,
-  tip: string,
-  options: { readonly except?: string } = {},
-): Promise<TrustLook> {
+export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLook> {
   const { anchor, ledger } = await anchored(house);
-  const { source, clock } = house;
-  const listing = await source.list(tip);
-  const files: PolicyFile[] = [];
-  for (const { path, mode, oid } of listing.entries)
-    if (versionOfPath(path) !== null && mode.startsWith('100'))
-      files.push({ path, bytes: await boundedBytes(house, oid) });
+  const accepted = ledger.acceptedTip();
+  const descendsFromGenesis = await descends(house, tip, anchor.genesis);
+  const descendsFromAccepted = accepted === null || (await descends(house, tip, accepted));
   const objects = await candidates(house, tip);
-  const nowMs = clock.nowMs();
-  const now = new Date(nowMs);
+  const atMs = house.clock.nowMs();
+  const remembered = ledger.effectivePolicy();
+  const last = remembered?.anchor === anchor.policySha256 ? remembered : null;
   const chain = await effectivePolicy({
     anchor,
-    files,
-    last: ledger.effectivePolicy(),
+    files: await policyFiles(house, tip, last?.version ?? 1),
+    last,
     objects: [...objects.values()],
-    now,
+    now: new Date(atMs),
   });
   const { effective } = chain;
-  if (effective !== null)
+  // What stands on a branch that is not accepted is told, and not remembered.
+  if (effective !== null && effective.sha256 !== last?.sha256 && descendsFromGenesis && descendsFromAccepted)
     ledger.putEffectivePolicy({
       anchor: anchor.policySha256,
       version: effective.version,
       sha256: effective.sha256,
       bytes: effective.bytes,
     });
+  return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, objects, atMs };
+}
+
+/** The version in effect and those that may follow it, read; of others only the name counts. */
+async function policyFiles(house: House, tip: string, from: number): Promise<readonly PolicyFile[]> {
+  const files: PolicyFile[] = [];
+  for (const { path, mode, oid } of (await house.source.list(tip)).entries) {
+    const version = versionOfPath(path);
+    if (version === null || !mode.startsWith('100')) continue;
+    const isNear = version >= from && version < from + MOST_VERSIONS;
+    files.push({ path, bytes: isNear ? await boundedBytes(house, oid) : TOO_LARGE });
+  }
+  return files;
+}
+
+/** `except` leaves out one own claim, for the look that is taken between claim and act. Throws as `lookAtPolicy` does. */
+export async function lookAtTrust(
+  house: House,
+  tip: string,
+  options: { readonly except?: string } = {},
+): Promise<TrustLook> {
+  const look = await lookAtPolicy(house, tip);
+  const { anchor, ledger, chain, objects, atMs, descendsFromGenesis, descendsFromAccepted } = look;
+  const { effective } = chain;
   const statements: SeenStatement[] = [];
   if (effective !== null) {
     const signers = await signersOf(effective, anchor.revoked);
-    for (const object of objects.values()) statements.push(await seen(object, signers, now, anchor, ledger));
+    for (const object of objects.values()) statements.push(await seen(object, signers, look));
   }
-  const accepted = ledger.acceptedTip();
-  const facts = {
-    tip,
-    descendsFromGenesis: await source.descends(tip, anchor.genesis),
-    descendsFromAccepted: accepted === null || (await descends(house, tip, accepted)),
-  };
   const spent = ledger.spent(options.except);
   const requests: RequestAt[] = [];
-  for (const { path, mode, oid } of listing.entries) {
-    const id = idOfPath(path);
-    if (id === null) continue;
-    if (requests.length >= MOST_REQUESTS)
-      throw new Fault(
-        'GIT_TOO_LARGE',
-        `there are more than ${MOST_REQUESTS} files in requests/; remove those that are done`,
-      );
+  let passedOver = 0;
+  let readBytes = 0;
+  for (const { id, path, mode, oid } of await requestFiles(house, look)) {
+    if (requests.length >= MOST_REQUESTS || readBytes > MOST_REQUEST_BYTES) {
+      passedOver += 1;
+      continue;
+    }
     const isRegularBlob = mode === '100644' || mode === '100755';
     const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
+    readBytes += bytes.length;
     const evaluation = evaluateRequest({
       path,
       bytes,
-      tip: { ...facts, isRegularBlob },
+      tip: { tip, descendsFromGenesis, descendsFromAccepted, isRegularBlob },
       statements,
       policy: effective,
       anchor,
       spent,
-      nowMs,
+      nowMs: atMs,
     });
     requests.push({ id, path, bytes, evaluation });
   }
-  return { anchor, ledger, tip, chain, requests, statements, objects };
+  return { ...look, requests, passedOver };
+}
+
+/** Those that somebody's signature has brought further first, what is over last; else by their path. */
+async function requestFiles(
+  house: House,
+  { ledger, tip }: PolicyLook,
+): Promise<readonly (TreeEntry & { id: string })[]> {
+  const states = new Map(ledger.snapshots().map(({ id, state }) => [id, state]));
+  const rank = ({ id }: { readonly id: string }): number => {
+    const state = states.get(id) ?? 'observed';
+    return isTerminal(state) ? 2 : state === 'observed' || state === 'verifying' ? 1 : 0;
+  };
+  return (await house.source.list(tip)).entries
+    .flatMap((entry) => {
+      const id = idOfPath(entry.path);
+      return id === null ? [] : [{ ...entry, id }];
+    })
+    .sort((a, b) => rank(a) - rank(b));
 }
 
 async function anchored(house: House): Promise<{ anchor: TrustAnchor; ledger: Ledger }> {
@@ -134,7 +180,7 @@ async function boundedBytes(house: House, oid: string): Promise<Uint8Array> {
   try {
     return await house.source.blob(oid, FILE_BYTES + 1);
   } catch (error) {
-    if (error instanceof Fault && error.code === 'GIT_TOO_LARGE') return new Uint8Array(FILE_BYTES + 1);
+    if (error instanceof Fault && error.code === 'GIT_TOO_LARGE') return TOO_LARGE;
     throw error;
   }
 }
@@ -149,16 +195,13 @@ async function descends(house: House, tip: string, ancestor: string): Promise<bo
   }
 }
 
-async function seen(
-  object: SignedObject,
-  signers: PolicySigners,
-  now: Date,
-  anchor: TrustAnchor,
-  ledger: Ledger,
-): Promise<SeenStatement> {
-  const reading = await verifyStatement(object, signers, now, anchor.clockSkewMs);
-  const isProved = reading.kind === 'statement';
-  return { reading, firstSeenMs: isProved ? ledger.firstSeen(reading.statement.id, now.getTime()) : null };
+async function seen(object: SignedObject, signers: PolicySigners, look: PolicyLook): Promise<SeenStatement> {
+  const { anchor, ledger, atMs, descendsFromGenesis, descendsFromAccepted } = look;
+  const reading = await verifyStatement(object, signers, new Date(atMs), anchor.clockSkewMs);
+  if (reading.kind !== 'statement') return { reading, firstSeenMs: null };
+  const { id } = reading.statement;
+  const isRemembered = descendsFromGenesis && descendsFromAccepted;
+  return { reading, firstSeenMs: isRemembered ? ledger.firstSeen(id, atMs) : ledger.firstSeenOf(id) };
 }
 
 interface Scanned {

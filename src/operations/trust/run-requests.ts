@@ -18,12 +18,13 @@ import {
   workDigest,
 } from './request-work.ts';
 
+/** The reason of one that may run, and cannot yet. */
+const WAITS = 'waits';
+
 const intentKey = (id: string): string => `request-intent/${id}`;
 
 export interface RequestsDone {
   readonly ran: readonly RequestSnapshot[];
-  /** When the next one is due; null when none is scheduled. */
-  readonly nextMs: number | null;
 }
 
 /** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. */
@@ -33,22 +34,58 @@ export async function runRequests(
   signal: AbortSignal,
   busy: (stack: string) => boolean = () => false,
 ): Promise<RequestsDone> {
-  const look = await lookAtTrust(bench.house, tip);
+  let look = await lookAtTrust(bench.house, tip);
   const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, signal))];
-  let nextMs: number | null = null;
-  for (const request of look.requests) {
+  let isStale = ran.length > 0;
+  for (const { id } of look.requests) {
+    // Work on data may take hours, and somebody may have said no to the next one meanwhile.
+    if (isStale) {
+      if (signal.aborted || (await newestTip(bench, signal)) !== tip) break;
+      look = await lookAtTrust(bench.house, tip);
+      isStale = false;
+    }
+    const request = look.requests.find((one) => one.id === id);
+    if (request === undefined) continue;
     const snapshot = remember(bench, look, request);
-    if (request.evaluation.state === 'scheduled' && request.evaluation.untilMs !== null)
-      nextMs = Math.min(nextMs ?? Number.POSITIVE_INFINITY, request.evaluation.untilMs);
     if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
     if (busy(stackOf(request.evaluation))) {
       wait(look, snapshot, 'the stack is being deployed', bench.house.clock.nowMs());
       continue;
     }
     const done = await runOne(bench, look, request, snapshot, signal);
-    if (done) ran.push(done);
+    if (done === null) continue;
+    ran.push(done);
+    isStale = true;
   }
-  return { ran, nextMs };
+  tellPassedOver(bench, look);
+  return { ran };
+}
+
+/** Null while the source cannot be seen. */
+async function newestTip({ house }: Workbench, signal: AbortSignal): Promise<string | null> {
+  try {
+    return await house.source.fetch(signal);
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+/** Once for each number: whoever keeps the folder has to tidy it. */
+function tellPassedOver({ house }: Workbench, { passedOver, tip }: TrustLook): void {
+  const { store, clock, source } = house;
+  const key = `requests-passed-over/${source.spec.name}`;
+  if ((store.value(key) ?? 0) === passedOver) return;
+  store.putValue(key, passedOver);
+  if (passedOver > 0)
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: '@fleet',
+      level: 'warning',
+      reason: 'Request',
+      message: `${passedOver} files in requests/ were not looked at: there are too many; remove those that are done`,
+      revision: tip,
+    });
 }
 
 /** Brings the durable record up to date with the judgement; says it when something changed. */
@@ -56,10 +93,10 @@ function remember(bench: Workbench, look: TrustLook, { id, evaluation }: Request
   const { clock } = bench.house;
   const kept = look.ledger.snapshot(id);
   const before = kept ?? observe(id, evaluation.subject, clock.nowMs());
-  if (isTerminal(before.state)) return before;
+  // One that is over stays so; one that waits for the world is as it was until that lets it go.
+  if (isTerminal(before.state) || (before.reason === WAITS && evaluation.state === 'ready')) return before;
   const after = settle(before, evaluation, clock.nowMs());
   if (kept === null || after.state !== kept.state || after.reason !== kept.reason || after.detail !== kept.detail) {
-    if (kept === null) look.ledger.putSnapshot(before);
     look.ledger.putSnapshot(after);
     if (kept?.state !== after.state || kept.reason !== after.reason) say(bench, evaluation, after);
   }
@@ -157,7 +194,7 @@ async function runOne(
 
 /** Not spent and not over: it is looked at again. */
 function wait(look: TrustLook, snapshot: RequestSnapshot, why: string, atMs: number): void {
-  if (snapshot.detail !== why) look.ledger.putSnapshot({ ...snapshot, reason: 'waits', detail: why, sinceMs: atMs });
+  if (snapshot.detail !== why) look.ledger.putSnapshot({ ...snapshot, reason: WAITS, detail: why, sinceMs: atMs });
 }
 
 /** From `claimed` or `executing`, with the lease held. */
