@@ -74,8 +74,9 @@ export function startHook(deps: HookDeps, input: HookInput): HookHandle {
   };
   const session = new Session(deps, state, input.signal ?? new AbortController().signal);
   return handleOf(session, async (machine) => {
-    session.save();
+    // First: what is on record from here on is of this run.
     deps.journal.clearLogs(run);
+    session.save();
     return machine();
   });
 }

@@ -5,8 +5,8 @@ import type { HookPhase } from '../core/hook/phase.ts';
 import { type DuePhases, deployOperation, deployPhases } from '../core/hook/situation.ts';
 import type { SecretRef } from '../core/render/context.ts';
 import { renderHooks } from '../core/render/hooks.ts';
+import { backupOf as readBackup } from '../core/render/render.ts';
 import type { Backup } from '../core/spec/backup.ts';
-import { checkText } from '../core/spec/check.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Attempt } from '../core/state/applied.ts';
 import type { FleetAt } from './fleet-at.ts';
@@ -38,7 +38,7 @@ export function actionsOf(
   at: FleetAt,
   phase: HookPhase,
 ): { readonly actions: readonly HookAction[]; readonly secrets: readonly SecretRef[] } {
-  const { diagnostics, ...rendered } = renderHooks(withDumps(stack, phase), at.fleet.stacks, phase);
+  const { diagnostics, ...rendered } = renderHooks(stack, at.fleet.stacks, phase);
   if (diagnostics.length > 0) throw new InvalidStack(diagnostics);
   return rendered;
 }
@@ -60,24 +60,11 @@ export function hooksDigestOf(stack: LoadedStack): string {
   return digest;
 }
 
-/** The jobs that backup.yaml calls `dump` end the phase before a backup. */
-function withDumps(stack: LoadedStack, phase: HookPhase): LoadedStack {
-  const dumps = phase === 'pre_backup' ? (backupOf(stack)?.dump ?? []) : [];
-  if (dumps.length === 0) return stack;
-  return {
-    ...stack,
-    hooks: { ...stack.hooks, [phase]: [...(stack.hooks[phase] ?? []), ...dumps.map((job) => ({ job }))] },
-  };
-}
-
 /** What the app says of its own backup; null when it says nothing. Throws InvalidStack. */
 export function backupOf(stack: LoadedStack): Backup | null {
-  if (stack.layout.kind !== 'app') return null;
-  const text = stack.layout.app.texts['backup.yaml'];
-  if (text === undefined) return null;
-  const checked = checkText('Backup', `${stack.layout.app.directory}/backup.yaml`, text);
-  if (checked.value === null) throw new InvalidStack(checked.diagnostics);
-  return checked.value;
+  const said = stack.layout.kind === 'app' ? readBackup(stack.layout.app) : null;
+  if (said?.value === null) throw new InvalidStack(said.diagnostics);
+  return said?.value ?? null;
 }
 
 export interface HookPreview {

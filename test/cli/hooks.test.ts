@@ -177,6 +177,14 @@ environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
   });
 });
 
+describe('the phase before a backup', () => {
+  it('shows the jobs that backup.yaml calls dump, which run in it', async () => {
+    const { run, json } = fleet();
+    expect((await run('hooks show pg pre_backup')).out).toMatch(/^pre_backup\n.*\n1 +job postgres-dump/);
+    expect(await json('hooks graph pg pre_backup')).toMatchObject({ id: 'pg:pre_backup', initial: 'a1' });
+  });
+});
+
 describe('hooks log', () => {
   const files = (script: string) => ({
     'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }',

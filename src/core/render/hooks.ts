@@ -8,6 +8,7 @@ import type { HookPhase } from '../spec/hooks.ts';
 import type { Job } from '../spec/job.ts';
 import type { LoadedStack } from '../spec/loaded.ts';
 import { type Closing, type ContextMistake, closeText, contextOf, type Fleet, type SecretRef } from './context.ts';
+import { backupOf } from './render.ts';
 import { renderTemplate } from './template.ts';
 
 export interface RenderedHooks {
@@ -23,10 +24,13 @@ type Fill = (text: string, name: string) => string;
 
 const isMap = (value: unknown): value is Loose => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-export const hasHooks = (stack: LoadedStack, phase: HookPhase): boolean => (stack.hooks[phase] ?? []).length > 0;
-
 export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase): RenderedHooks {
-  if (!hasHooks(stack, phase)) return { actions: [], secrets: [], diagnostics: [] };
+  const nothing = { actions: [], secrets: [], diagnostics: [] };
+  // The jobs that backup.yaml calls `dump` stand behind what is declared for the phase before a backup.
+  const backup = phase === 'pre_backup' && stack.layout.kind === 'app' ? backupOf(stack.layout.app) : null;
+  if (backup?.value === null) return { ...nothing, diagnostics: backup.diagnostics };
+  const listed = [...(stack.hooks[phase] ?? []), ...(backup?.value.dump ?? []).map((job) => ({ job }))];
+  if (listed.length === 0) return nothing;
   const closing: Closing = { secrets: new Map(), forCompose: false };
   const diagnostics: Diagnostic[] = [];
   const wrong = (code: string, summary: string, detail: string): void => {
@@ -52,9 +56,7 @@ export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase):
   const jobs = new Map<string, JobSpec>();
   for (const [name, job] of Object.entries(stack.jobs))
     jobs.set(name, jobOf(name, filledJob(job, fillOf(`job ${name}`))));
-  const declared = (stack.hooks[phase] ?? []).map((action, index) =>
-    filledAction(action, fillOf(`${phase}, action ${index + 1}`)),
-  );
+  const declared = listed.map((action, index) => filledAction(action, fillOf(`${phase}, action ${index + 1}`)));
   if (diagnostics.length > 0) return { actions: [], secrets: [], diagnostics };
   const actions = planActions({ phase, lists: [declared as ActionLists['lists'][number]], jobs });
   return { actions, secrets: [...closing.secrets.values()], diagnostics };

@@ -192,8 +192,8 @@ export function render({ stack, fleet }: RenderInput): Rendered {
 
 const backups = new WeakMap<LoadedApp, Checked<'Backup'> | null>();
 
-/** Read once an app: many stacks may be of the same one. */
-function backupOf(app: LoadedApp): Checked<'Backup'> | null {
+/** What the app says of its own backup; null when it says nothing. Read once an app: many stacks may be of the same one. */
+export function backupOf(app: LoadedApp): Checked<'Backup'> | null {
   const known = backups.get(app);
   if (known !== undefined) return known;
   const text = app.texts['backup.yaml'];
