@@ -5,7 +5,7 @@ import { basename, isAbsolute, join, resolve } from 'node:path';
 import { durationFlag, type Flags, textFlag, UsageError } from './cli/command.ts';
 import type { Controller } from './core/spec/controller.ts';
 import { parseDuration } from './core/spec/duration.ts';
-import type { HouseOptions } from './wire.ts';
+import type { ArchiveOptions, HouseOptions } from './wire.ts';
 
 const CONFIG_BYTES = 1024 * 1024;
 
@@ -45,7 +45,6 @@ export async function settingsOf(flags: Flags): Promise<Said> {
   return {
     stateDir: stateDirOf(state),
     source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref) : null,
-    ...(named === undefined || named === declared?.url ? accessOf(declared) : {}),
     ...(host ? { host } : {}),
     ...(settleMs === undefined ? {} : { settleMs }),
     ...(concurrency === undefined ? {} : { concurrency }),
@@ -74,9 +73,27 @@ async function configOf(named: string | undefined): Promise<Controller | null> {
 }
 
 function archivesOf(config: Controller | null): Pick<HouseOptions, 'archives'> {
-  const { directory, recipients } = config?.archives ?? {};
+  const { directory, recipients, restic } = config?.archives ?? {};
   return {
-    archives: { ...(directory ? { directory: resolve(directory) } : {}), ...(recipients ? { recipients } : {}) },
+    archives: {
+      ...(restic ? { restic: resticOf(restic) } : {}),
+      ...(directory ? { directory: resolve(directory) } : {}),
+      ...(recipients ? { recipients } : {}),
+    },
+  };
+}
+
+function resticOf({
+  repository,
+  passwordFile,
+  environmentFile,
+}: NonNullable<NonNullable<Controller['archives']>['restic']>): NonNullable<ArchiveOptions['restic']> {
+  // `sftp:…` and the like are not ours to read; what has no scheme is a folder.
+  const isFolder = !/^[a-z0-9]+:/.test(repository);
+  return {
+    repository: isFolder ? resolve(repository) : repository,
+    passwordFile: resolve(passwordFile),
+    ...(environmentFile === undefined ? {} : { environmentFile: resolve(environmentFile) }),
   };
 }
 
@@ -116,8 +133,11 @@ function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
   const { sources = [], nodes = {}, reconcile = {}, vault, archives } = config;
+  const [first] = sources;
+  const credentials = ['username', 'passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const;
   return [
     ...(sources.length > 1 ? ['sources after the first'] : []),
+    ...credentials.filter((key) => first?.[key] !== undefined).map((key) => `sources[0].${key}`),
     ...Object.keys(nodes)
       .filter((name) => name !== 'local')
       .map((name) => `nodes.${name}`),
@@ -131,16 +151,6 @@ function unheardOf(config: Controller | null): readonly string[] {
     ...(archives && (archives.kind ?? 'dir') !== 'dir' ? ['archives'] : []),
     ...(['api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
-}
-
-/** Of the repository that windlass.yaml names, and of no other: a credential goes nowhere else. */
-function accessOf(source: NonNullable<Controller['sources']>[number] | undefined): Pick<HouseOptions, 'access'> {
-  if (!source) return {};
-  const { username } = source;
-  const files = (['passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const).flatMap((key) =>
-    source[key] === undefined ? [] : [[key, resolve(source[key])]],
-  );
-  return { access: { ...(username === undefined ? {} : { username }), ...Object.fromEntries(files) } };
 }
 
 function nodesOf(config: Controller | null): NonNullable<HouseOptions['nodes']> {

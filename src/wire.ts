@@ -4,14 +4,13 @@ import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { exportArchive, importArchive } from './adapters/archive/bak.ts';
 import { DirStore } from './adapters/archive/dir-store.ts';
+import { withRepository } from './adapters/archive/repository-store.ts';
 import { checkSignature, openSigningKey, type SigningKey } from './adapters/archive/signing.ts';
 import { RealClock } from './adapters/clock/real-clock.ts';
 import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
 import { ProjectFolders } from './adapters/files/project-folder.ts';
 import { readThrough, writeWhole } from './adapters/files/whole-file.ts';
-import { credentialsFrom, type SourceAccess } from './adapters/git/access.ts';
-import { networkEnvironment } from './adapters/git/git-command.ts';
 import { openSource } from './adapters/git/repository.ts';
 import { lookup } from './adapters/http/dns-lookup.ts';
 import { httpCall } from './adapters/http/http-call.ts';
@@ -21,6 +20,7 @@ import { openPayloads } from './adapters/payload/payloads.ts';
 import { isAlive, ownIdentity } from './adapters/process/identity.ts';
 import { redactor } from './adapters/process/redact.ts';
 import { run, spawnStream } from './adapters/process/run.ts';
+import { ResticRepository, type ResticRepositoryOptions } from './adapters/restic/repository.ts';
 import { envSecrets } from './adapters/secrets/env.ts';
 import { fileSecrets } from './adapters/secrets/file.ts';
 import { sopsSecrets } from './adapters/secrets/sops.ts';
@@ -29,6 +29,7 @@ import { openVault } from './adapters/vault/embedded.ts';
 import { identityFile } from './adapters/vault/identity.ts';
 import { openKv2 } from './adapters/vault/kv2.ts';
 import { readToken } from './adapters/vault/token.ts';
+import type { InRepository } from './core/archive/payload.ts';
 import { Fault } from './core/fault.ts';
 import { TRUSTED_KEYS } from './operations/archive/archives.ts';
 import type { House } from './operations/house.ts';
@@ -40,8 +41,6 @@ export interface HouseOptions {
   /** Made when missing, mode 0700. */
   readonly stateDir: string;
   readonly source: SourceSpec;
-  /** What opens the source when it is private. */
-  readonly access?: SourceAccess;
   /** Engine address; default: as the docker client finds it. */
   readonly host?: string;
   readonly settleMs?: number;
@@ -74,6 +73,8 @@ export interface ArchiveOptions {
   readonly recipients?: readonly string[];
   /** Public keys of other controllers whose archives are taken, base64. */
   readonly trustedKeys?: readonly string[];
+  /** Default: there is no restic repository. */
+  readonly restic?: Pick<ResticRepositoryOptions, 'repository' | 'passwordFile' | 'environmentFile'>;
 }
 
 export interface TrustOptions extends Pick<TrustHouse, 'deploy' | 'anchor'> {
@@ -136,8 +137,6 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     clock,
     programs: { run, spawnStream },
     tags: Boolean(options.trust?.anchor),
-    credentials: credentialsFrom(options.access ?? {}, process.env),
-    network: { ...networkEnvironment(), ...(options.access?.caFile ? { GIT_SSL_CAINFO: options.access.caFile } : {}) },
   });
   const payloads = openPayloads({
     programs: { run, spawnStream },
@@ -212,11 +211,23 @@ function archivesOf(stateDir: string, options: ArchiveOptions, learnt: () => rea
     opened ??= openSigningKey(stateDir);
     return opened;
   };
-  const store = new DirStore({ directory: options.directory ?? join(stateDir, 'archives') });
+  const directory = options.directory ?? join(stateDir, 'archives');
+  const repository = options.restic
+    ? new ResticRepository({
+        ...options.restic,
+        programs: { run, spawnStream },
+        redactor,
+        cacheDirectory: join(stateDir, 'restic-cache'),
+        directory: join(directory, 'restic'),
+      })
+    : null;
+  const holdsElsewhere = async (place: InRepository): Promise<boolean> => (await repository?.holds(place)) ?? false;
+  const store = withRepository(new DirStore({ directory, holdsElsewhere }), repository);
   const check = (bytes: Uint8Array, signature: string): string =>
     checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt()]);
   return {
     store,
+    repository,
     sign: (bytes) => key().sign(bytes),
     check,
     exportTo: (id, path, signal) => writeWhole(path, exportArchive(store, id, signal), signal),

@@ -1,8 +1,12 @@
 // Archives of the house: the store, and whose signatures on manifests count here.
 import type { ArchiveStore } from './archive.ts';
+import type { BlobRepository } from './blob-repository.ts';
 
 export interface ArchiveHouse {
+  /** Also of what lies in the repository. */
   readonly store: ArchiveStore;
+  /** For payloads that a stack wants there. */
+  readonly repository?: BlobRepository | null;
   /** One line: the controller's public key and its signature. Makes the key when there is none. */
   sign(bytes: Uint8Array): string;
   /** The public key that signed. Throws ARCHIVE_UNTRUSTED unless it is the controller's own or one that its configuration names. */

@@ -9,10 +9,12 @@ import {
   type BlobRef,
   blobsOf,
   MAX_MANIFEST_BYTES,
+  placeOf,
   type ReadArchive,
   type ReadGroup,
   readManifest,
 } from '../../core/archive/manifest.ts';
+import type { InRepository } from '../../core/archive/payload.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
 import { asArchiveFault, codeOf, isReadOnly, throwIfCancelled } from './archive-fault.ts';
@@ -31,6 +33,8 @@ export interface DirStoreOptions {
   /** Made when it is missing and something is put. */
   readonly directory: string;
   readonly nowMs?: () => number;
+  /** Does the repository beside hold this blob? Without one, everything that a manifest names must be here. */
+  readonly holdsElsewhere?: (place: InRepository) => Promise<boolean>;
 }
 
 export class DirStore implements ArchiveStore {
@@ -39,6 +43,7 @@ export class DirStore implements ArchiveStore {
   readonly #manifests: string;
   readonly #writer: WriterFolder;
   readonly #nowMs: () => number;
+  readonly #holdsElsewhere: (place: InRepository) => Promise<boolean>;
   /** Id → what its manifest says, while its file is the same. */
   readonly #listed = new Map<string, { readonly facts: string; readonly listed: Listed }>();
   #laidOut: Promise<void> | null = null;
@@ -49,6 +54,7 @@ export class DirStore implements ArchiveStore {
     this.#manifests = join(options.directory, 'manifests');
     this.#writer = new WriterFolder(join(options.directory, 'incoming'), (work) => this.#alone(work));
     this.#nowMs = options.nowMs ?? Date.now;
+    this.#holdsElsewhere = options.holdsElsewhere ?? (async () => false);
   }
 
   // --- blobs
@@ -308,7 +314,9 @@ export class DirStore implements ArchiveStore {
       });
     for (const { digest, sizeBytes } of blobsOf(read)) {
       const facts = await stat(this.#blobPath(digest)).catch(() => null);
-      if (!facts?.isFile() || facts.size !== sizeBytes) throw missing(digest, 'a blob');
+      if (facts?.isFile() && facts.size === sizeBytes) continue;
+      const place = placeOf(read, digest);
+      if (place === null || !(await this.#holdsElsewhere(place))) throw missing(digest, 'a blob');
     }
     if (read.kind !== 'group') return;
     for (const { stack, archive } of read.manifest.members) {

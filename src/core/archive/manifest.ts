@@ -5,7 +5,7 @@ import { Fault } from '../fault.ts';
 import { BOOTS, QUIESCE } from '../spec/backup.ts';
 import { mapOf, oneOf, strict } from '../spec/scalar.ts';
 import { canonicalBytes, depthOf, MAX_DEPTH, sha256Hex } from './canonical.ts';
-import type { PayloadRecord } from './payload.ts';
+import type { InRepository, PayloadRecord } from './payload.ts';
 import { pathMistake } from './safe-path.ts';
 import { mistakeOf } from './schema-check.ts';
 
@@ -323,6 +323,16 @@ export function blobsOf(read: ReadArchive | ReadGroup): readonly BlobRef[] {
   if (read.kind === 'group') return [];
   const byDigest = new Map(mentions(read.manifest).map((blob) => [blob.digest, blob]));
   return [...byDigest.values()].sort((a, b) => (a.digest < b.digest ? -1 : 1));
+}
+
+/** Where a blob lies when it need not lie in the store; null when only the store can hold it. */
+export function placeOf(read: ReadArchive | ReadGroup, digest: string): InRepository | null {
+  if (read.kind === 'group') return null;
+  const { payloads, files, app, vault } = read.manifest;
+  const small = [...files, ...(app?.source ?? [])].map(({ blob }) => blob.digest);
+  if (small.includes(digest) || vault.sealed?.digest === digest) return null;
+  const those = payloads.filter(({ blob }) => blob.digest === digest);
+  return those.every(({ restic }) => restic !== undefined) ? (those[0]?.restic ?? null) : null;
 }
 
 const mentions = (manifest: Manifest): readonly BlobRef[] => [

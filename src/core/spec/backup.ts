@@ -5,16 +5,11 @@ import { problemOfSchedule } from '../status/schedule.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import { matchGlob } from './glob.ts';
 import { head, mapOf, Name, oneOf, Service, strict } from './scalar.ts';
-import { BackupSettings } from './stack.ts';
+import { BackupSettings, VolumeGlob } from './stack.ts';
 import { didYouMean, listed } from './suggest.ts';
 
 export const QUIESCE = ['stop', 'pause', 'none'] as const;
 export type Quiesce = (typeof QUIESCE)[number];
-
-const VolumeGlob = Type.String({
-  pattern: '^[^\\\\\\u0000-\\u001f]{1,200}$',
-  description: 'a glob of volumes (by their key in the Compose file) or of mounted folders such as ./data',
-});
 
 const JobNames = Type.Array(Name, { minItems: 1, maxItems: 100, uniqueItems: true, description: 'names of jobs' });
 
@@ -62,6 +57,10 @@ export function captures(backup: Backup | null, name: string): boolean {
   const isNamed = (globs: readonly string[]): boolean => globs.some((glob) => matchGlob(glob, name));
   return (include === undefined || isNamed(include)) && !(exclude !== undefined && isNamed(exclude));
 }
+
+/** Does this volume or bind mount (as for `captures`) lie in the restic repository? */
+export const isForRestic = (settings: Static<typeof BackupSettings>, name: string): boolean =>
+  (settings.restic ?? []).some((glob) => matchGlob(glob, name));
 
 export const BOOTS = ['single', 'double'] as const;
 export type BootKind = (typeof BOOTS)[number];
@@ -125,10 +124,12 @@ export function effectiveSettings(
   const schedule = stack?.schedule ?? app?.schedule;
   const keep = stack?.keep ?? app?.keep;
   const drill = stack?.drill ?? app?.drill;
+  const restic = stack?.restic ?? app?.restic;
   return {
     ...(schedule === undefined ? {} : { schedule }),
     ...(keep === undefined ? {} : { keep }),
     ...(drill === undefined ? {} : { drill }),
+    ...(restic === undefined ? {} : { restic }),
   };
 }
 

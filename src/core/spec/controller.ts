@@ -124,6 +124,25 @@ const Secrets = Type.Object(
   { ...strict, description: 'what secret references of stacks may read on the host of the controller' },
 );
 
+const Restic = Type.Object(
+  {
+    repository: Type.String({
+      // A password in it would be seen in lists and logs.
+      pattern: '^(?!.*://[^/]*:[^/]*@)[^\\s\\u0000-\\u001f]{1,1000}$',
+      description: 'a folder, or a location as restic takes it such as sftp:user@host:/path, without a password in it',
+    }),
+    passwordFile: Path,
+    environmentFile: Type.Optional(
+      Type.String({
+        pattern: '^[^\\u0000]{1,4096}$',
+        description:
+          'a file of NAME=value lines for the backend, such as AWS_ACCESS_KEY_ID, on the host of the controller',
+      }),
+    ),
+  },
+  { ...strict, description: 'the repository of payloads that are kept by restic (0.18 or newer)' },
+);
+
 const Archives = Type.Object(
   {
     kind: Type.Optional(oneOf(['dir', 's3', 'sftp'], { description: '`dir`, `s3` or `sftp`', default: 'dir' })),
@@ -135,6 +154,7 @@ const Archives = Type.Object(
     recipients: Type.Optional(
       Type.Array(Type.String({ pattern: '^age1[0-9a-z]{20,}$', description: 'an age recipient' })),
     ),
+    restic: Type.Optional(Restic),
   },
   { ...strict, description: 'where archives are kept' },
 );

@@ -41,6 +41,11 @@ export const settings = {
 
 const Count = Type.Integer({ minimum: 1, maximum: 100_000, description: 'how many are kept' });
 
+export const VolumeGlob = Type.String({
+  pattern: '^[^\\\\\\u0000-\\u001f]{1,200}$',
+  description: 'a glob of volumes (by their key in the Compose file) or of mounted folders such as ./data',
+});
+
 export const BackupSettings = Type.Object(
   {
     schedule: Type.Optional(Cron),
@@ -56,6 +61,12 @@ export const BackupSettings = Type.Object(
       ),
     ),
     drill: Type.Optional(Type.Object({ schedule: Cron }, { ...strict, description: 'when a restore is rehearsed' })),
+    restic: Type.Optional(
+      Type.Array(VolumeGlob, {
+        maxItems: 100,
+        description: 'which volumes and folders lie in the restic repository of windlass.yaml; none = [], all = "**"',
+      }),
+    ),
   },
   { ...strict, description: 'when archives are made and how many are kept' },
 );

@@ -5,11 +5,13 @@ import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from
 import type { PayloadRecord } from '../../core/archive/payload.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
-import { type Backup, bootOf, captures, type Quiesce } from '../../core/spec/backup.ts';
+import { type Backup, bootOf, captures, effectiveSettings, isForRestic, type Quiesce } from '../../core/spec/backup.ts';
 import { parseDocument } from '../../core/spec/document.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
 import { isSecretScheme, parseMint, parseRef } from '../../core/spec/ref.ts';
 import type { HookRecord, RunRecord } from '../../core/status/event.ts';
+import type { ArchiveHouse } from '../../ports/archive-house.ts';
+import type { BlobRepository } from '../../ports/blob-repository.ts';
 import type { PayloadSource } from '../../ports/payloads.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
@@ -121,6 +123,9 @@ async function capture(
   const { desired } = resolved;
   const said = backupOf(stack);
   const { captured, notCaptured } = await sourcesOf(house, subject, said, signal);
+  const inRestic = forRestic(stack, said, captured);
+  // Before anything rests: who waits for its turn, or is refused, keeps no service from its work.
+  const repository = inRestic.size === 0 ? null : await repositoryOf(archives).open(signal);
   const how = restOf(subject, said, captured);
   const records: PayloadRecord[] = [];
   const kept: string[] = [];
@@ -129,6 +134,12 @@ async function capture(
       await rest(bench, stack.name, desired.project, how, signal);
       for (const { source, kind, name } of captured) {
         note(`reading ${kind} ${name}`);
+        if (repository && inRestic.has(source)) {
+          const reading = payloads.read(source, { signal, plain: true });
+          const put = await repository.put(reading.stream, { stack: stack.name, signal });
+          records.push({ kind, name, format: 'tar', ...put, ...(await reading.done) });
+          continue;
+        }
         const reading = payloads.read(source, { signal });
         const blob = await archives.store.putBlob(reading.stream, signal);
         kept.push(blob.digest);
@@ -161,7 +172,24 @@ async function capture(
   } catch (error) {
     await archives.store.release(kept);
     throw error;
+  } finally {
+    repository?.close();
   }
+}
+
+/** Throws REPOSITORY_REFUSED. */
+function repositoryOf({ repository }: ArchiveHouse): BlobRepository {
+  if (repository) return repository;
+  throw new Fault(
+    'REPOSITORY_REFUSED',
+    'the stack keeps data in a restic repository, and windlass.yaml names none: set `archives.restic`',
+  );
+}
+
+/** Of those that lie in the restic repository. */
+function forRestic(stack: LoadedStack, said: Backup | null, captured: readonly Captured[]): ReadonlySet<PayloadSource> {
+  const settings = effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
+  return new Set(captured.filter(({ name }) => isForRestic(settings, name)).map(({ source }) => source));
 }
 
 interface Captured {
@@ -286,7 +314,7 @@ async function manifestOf(
   const boot = bootOf({ backup: said, hasRestoreHook: (stack.hooks['pre_restore'] ?? []).length > 0 });
   return {
     format: 'windlass-archive',
-    version: 1,
+    version: records.some((one) => one.format === 'tar') ? 2 : 1,
     madeAtMs: clock.nowMs(),
     stack: stack.name,
     payloads: [...records],
