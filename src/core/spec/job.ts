@@ -49,6 +49,9 @@ export const Job = Type.Object(
 );
 export type Job = Static<typeof Job>;
 
+/** What only a container of its own can have. */
+const OF_CONTAINER = ['image', 'entrypoint', 'working_dir', 'volumes', 'networks', 'delete_policy', 'ttl'] as const;
+
 /** What a schema cannot say of a job: key → why it is wrong; '' is the document itself. */
 export function jobMistakes(
   job: Job,
@@ -58,7 +61,7 @@ export function jobMistakes(
   const add = (key: string, summary: string, help: string) => mistakes.push({ key, summary, help });
   if (context === 'http') {
     if (!job.http) add('', 'an http job needs `http`', 'write `http: { url: … }`');
-    for (const key of ['service', 'image', 'command', 'script', 'entrypoint', 'user', 'volumes', 'networks'] as const)
+    for (const key of [...OF_CONTAINER, 'service', 'command', 'script', 'user', 'environment'] as const)
       if (job[key] !== undefined)
         add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
     return mistakes;
@@ -70,7 +73,7 @@ export function jobMistakes(
     if (!job.service) add('', 'an exec job needs `service`', 'name the service in which it runs');
     if (job.command === undefined && job.script === undefined)
       add('', 'an exec job needs `command` or `script`', 'write what it runs');
-    for (const key of ['image', 'entrypoint', 'volumes', 'networks'] as const)
+    for (const key of OF_CONTAINER)
       if (job[key] !== undefined)
         add(key, `\`${key}\` means nothing in an exec job`, `remove \`${key}\`, or use \`context: container\``);
   } else if (!job.service && !job.image)

@@ -182,8 +182,13 @@ describe('other kinds', () => {
   it.each([
     [
       'Job',
-      'context: exec\nimage: x\n',
-      [/needs `service`/, /needs `command` or `script`/, /`image` means nothing in an exec job/],
+      'context: exec\nimage: x\nttl: 1h\n',
+      [
+        /needs `service`/,
+        /needs `command` or `script`/,
+        /`image` means nothing in an exec job/,
+        /`ttl` means nothing in an exec job/,
+      ],
     ],
     ['Job', 'service: a\ncommand: b\nscript: c\n', [/both `command` and `script`/]],
     ['App', 'version: 16\n', [/write it in quotes: "16"/]],
