@@ -9,7 +9,6 @@ import { compile } from '../core/hook/compile.ts';
 import { isPre } from '../core/hook/phase.ts';
 import type { HookRun, HookState } from '../core/hook/run-state.ts';
 import { runKey } from '../core/hook/run-state.ts';
-import type { Clock } from '../ports/clock.ts';
 import type { HookJournal } from '../ports/hooks.ts';
 import type { Outcome } from './outcome.ts';
 import { ACTORS } from './registry.ts';
@@ -214,10 +213,7 @@ function drive(session: Session, onReady: (send: (event: 'CANCEL' | 'SUPERSEDE')
       }),
     },
   });
-  const actor = createActor(machine, {
-    clock: timersOf(session.deps.clock),
-    ...(snapshot === null ? {} : { snapshot: snapshot as never }),
-  });
+  const actor = createActor(machine, snapshot === null ? {} : { snapshot: snapshot as never });
   return new Promise((resolve, reject) => {
     const settle = (name: string): void => {
       try {
@@ -247,28 +243,3 @@ interface Context {
 
 const outputOf = (event: unknown): Outcome => (event as { readonly output: Outcome }).output;
 const is = (params: unknown): string => (params as { readonly is: string }).is;
-
-/** xstate's timers on our clock, so that simulated time is the only time. */
-function timersOf(clock: Clock) {
-  const timers = new Map<number, AbortController>();
-  let next = 1;
-  return {
-    setTimeout(work: (...args: unknown[]) => void, ms: number): number {
-      const id = next++;
-      const stop = new AbortController();
-      timers.set(id, stop);
-      clock.sleep(ms, stop.signal).then(
-        () => {
-          timers.delete(id);
-          work();
-        },
-        () => {},
-      );
-      return id;
-    },
-    clearTimeout(id: number): void {
-      timers.get(id)?.abort();
-      timers.delete(id);
-    },
-  };
-}
