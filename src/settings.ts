@@ -45,6 +45,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
   return {
     stateDir: stateDirOf(state),
     source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref) : null,
+    ...(named === undefined || named === declared?.url ? accessOf(declared) : {}),
     ...(host ? { host } : {}),
     ...(settleMs === undefined ? {} : { settleMs }),
     ...(concurrency === undefined ? {} : { concurrency }),
@@ -133,11 +134,8 @@ function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
   const { sources = [], nodes = {}, reconcile = {}, vault, archives } = config;
-  const [first] = sources;
-  const credentials = ['username', 'passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const;
   return [
     ...(sources.length > 1 ? ['sources after the first'] : []),
-    ...credentials.filter((key) => first?.[key] !== undefined).map((key) => `sources[0].${key}`),
     ...Object.keys(nodes)
       .filter((name) => name !== 'local')
       .map((name) => `nodes.${name}`),
@@ -151,6 +149,16 @@ function unheardOf(config: Controller | null): readonly string[] {
     ...(archives && (archives.kind ?? 'dir') !== 'dir' ? ['archives'] : []),
     ...(['api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
+}
+
+/** Of the repository that windlass.yaml names, and of no other: a credential goes nowhere else. */
+function accessOf(source: NonNullable<Controller['sources']>[number] | undefined): Pick<HouseOptions, 'access'> {
+  if (!source) return {};
+  const { username } = source;
+  const files = (['passwordFile', 'sshKeyFile', 'knownHostsFile', 'caFile'] as const).flatMap((key) =>
+    source[key] === undefined ? [] : [[key, resolve(source[key])]],
+  );
+  return { access: { ...(username === undefined ? {} : { username }), ...Object.fromEntries(files) } };
 }
 
 function nodesOf(config: Controller | null): NonNullable<HouseOptions['nodes']> {

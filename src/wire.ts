@@ -11,6 +11,8 @@ import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
 import { ProjectFolders } from './adapters/files/project-folder.ts';
 import { readThrough, writeWhole } from './adapters/files/whole-file.ts';
+import { credentialsFrom, type SourceAccess } from './adapters/git/access.ts';
+import { networkEnvironment } from './adapters/git/git-command.ts';
 import { openSource } from './adapters/git/repository.ts';
 import { lookup } from './adapters/http/dns-lookup.ts';
 import { httpCall } from './adapters/http/http-call.ts';
@@ -41,6 +43,8 @@ export interface HouseOptions {
   /** Made when missing, mode 0700. */
   readonly stateDir: string;
   readonly source: SourceSpec;
+  /** What opens the source when it is private. */
+  readonly access?: SourceAccess;
   /** Engine address; default: as the docker client finds it. */
   readonly host?: string;
   readonly settleMs?: number;
@@ -137,6 +141,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     clock,
     programs: { run, spawnStream },
     tags: Boolean(options.trust?.anchor),
+    credentials: credentialsFrom(options.access ?? {}, process.env),
+    network: { ...networkEnvironment(), ...(options.access?.caFile ? { GIT_SSL_CAINFO: options.access.caFile } : {}) },
   });
   const payloads = openPayloads({
     programs: { run, spawnStream },
