@@ -1,31 +1,18 @@
-// Signing: the controller's own key, which signs every manifest that it makes, and the check of such a signature. Made once, whole or not
-// at all; refused when others than its owner could read it. Which keys are trusted is decided elsewhere.
+// Signing: the controller's own key, which signs every manifest that it makes, and the check of such a signature. It lies in a
+// private file. Which keys are trusted is decided elsewhere.
 import {
   createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
   type KeyObject,
-  randomBytes,
   sign,
   verify,
 } from 'node:crypto';
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
+import { createPrivateFile, type Refuse, readPrivateFile } from '../files/private-file.ts';
 
-const MAX_KEY_BYTES = 16 * 1024;
 const WORD = 'windlass-signature-v1';
 const KEY_FILE = 'archive-signing.pem';
 /** What stands before the 32 bytes of an ed25519 key in its SPKI form. */
@@ -43,8 +30,9 @@ export interface SigningKey {
 /** The key in `directory`, made when there is none. Throws SIGNING_KEY_WRONG when it cannot be trusted, read or made. */
 export function openSigningKey(directory: string): SigningKey {
   const path = join(directory, KEY_FILE);
-  const text = readKey(path) ?? createKey(directory, path);
-  const key = parseKey(text, path);
+  const refuse: Refuse = (what, cause) =>
+    new Fault('SIGNING_KEY_WRONG', `the signing key ${path} ${what}`, { data: { path }, cause });
+  const key = parseKey(readPrivateFile(path, refuse) ?? createKey(path, refuse), refuse);
   const publicKey = rawPublic(createPublicKey(key)).toString('base64');
   return {
     publicKey,
@@ -83,79 +71,23 @@ export function checkSignature(bytes: Uint8Array, signature: string, trusted: re
 
 const rawPublic = (key: KeyObject): Buffer => key.export({ format: 'der', type: 'spki' }).subarray(SPKI_HEAD.length);
 
-/** Null when there is no such file. */
-function readKey(path: string): string | null {
-  let file: number;
-  try {
-    file = openSync(path, constants.O_RDONLY);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw wrong(path, 'could not be read', error);
-  }
-  try {
-    // Of the opened file, so that it cannot be exchanged between the look and the read.
-    const facts = fstatSync(file);
-    if (!facts.isFile() || facts.size > MAX_KEY_BYTES) throw wrong(path, 'is no key file');
-    if (process.platform !== 'win32' && (facts.mode & 0o077) !== 0)
-      throw wrong(path, `may be read by others (mode ${(facts.mode & 0o777).toString(8)}): run \`chmod 600 ${path}\``);
-    return readFileSync(file, 'utf8');
-  } finally {
-    closeSync(file);
-  }
-}
-
 /** Of two processes at once the first one's counts, for both. */
-function createKey(directory: string, path: string): string {
-  const partial = `${path}.${randomBytes(6).toString('hex')}.partial`;
+function createKey(path: string, refuse: Refuse): string {
   const text = generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }) as string;
-  try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    const file = openSync(partial, 'wx', 0o600);
-    try {
-      writeFileSync(file, text);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    try {
-      // A link, not a rename: it fails when the name is taken, and the name never stands for half a key.
-      linkSync(partial, path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    } finally {
-      unlinkSync(partial);
-      syncFolder(directory);
-    }
-  } catch (error) {
-    throw wrong(path, 'could not be made', error);
-  }
-  const there = readKey(path);
-  if (there === null) throw wrong(path, 'is gone again');
+  createPrivateFile(path, text, refuse);
+  const there = readPrivateFile(path, refuse);
+  if (there === null) throw refuse('is gone again');
   return there;
 }
 
-function parseKey(text: string, path: string): KeyObject {
+function parseKey(text: string, refuse: Refuse): KeyObject {
   let key: KeyObject;
   try {
     key = createPrivateKey(text);
   } catch {
     // Without the cause: it may repeat the text.
-    throw wrong(path, 'does not hold a private key');
+    throw refuse('does not hold a private key');
   }
-  if (key.asymmetricKeyType !== 'ed25519') throw wrong(path, 'is no ed25519 key');
+  if (key.asymmetricKeyType !== 'ed25519') throw refuse('is no ed25519 key');
   return key;
-}
-
-function syncFolder(directory: string): void {
-  const folder = openSync(directory, constants.O_RDONLY);
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
-}
-
-function wrong(path: string, what: string, cause?: unknown): Fault {
-  const why = cause === undefined ? '' : `: ${cause instanceof Error ? cause.message : String(cause)}`;
-  return new Fault('SIGNING_KEY_WRONG', `the signing key ${path} ${what}${why}`, { data: { path }, cause });
 }

@@ -71,7 +71,7 @@ describe('the signing key', () => {
         ),
       'is no ed25519 key',
     ],
-    ['is a folder', async (path: string) => rm(path).then(() => execFileSync('mkdir', [path])), 'is no key file'],
+    ['is a folder', async (path: string) => rm(path).then(() => execFileSync('mkdir', [path])), 'is not a file'],
   ])('that %s is refused, and not made anew', async (_, spoil, words) => {
     openSigningKey(directory);
     await spoil(join(directory, 'archive-signing.pem'));
