@@ -43,7 +43,8 @@ export interface Source {
   object(oid: string): Promise<SignedObject>;
   /** Ids of the commits that `tip` reaches and `without` does not. Throws GIT_TOO_LARGE beyond `most`. */
   commitsSince(tip: string, without: string | null, most: number): Promise<readonly string[]>;
-  /** Ids of the annotated tags below `refs/tags/windlass/` at the last fetch; the fetch brings them only where `tags` was asked for. */
+  /** Ids of the annotated tags below `refs/tags/windlass/` at the last fetch; the fetch brings them only where `tags` was asked for. All of
+   * them or none: throws GIT_TOO_LARGE when there are too many, GIT_UNREACHABLE where they cannot be fetched. */
   tags(): Promise<readonly string[]>;
   /** Keeps a commit's objects from being collected while a stack runs on it; `keep` names the pin. */
   pin(keep: string, commit: string): Promise<void>;

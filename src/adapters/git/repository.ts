@@ -197,9 +197,20 @@ class GitSource implements Source {
 
   async tags(): Promise<readonly string[]> {
     const { hasClient } = await this.#open();
-    if (!hasClient || this.#options.tags !== true) return [];
+    if (this.#options.tags !== true) return [];
+    // A rejection may stand in any of them: some of them are as good as none.
+    if (!hasClient)
+      throw new Fault(
+        'GIT_UNREACHABLE',
+        `${this.spec.name}: install git (2.29 or newer) to fetch the tags of statements`,
+      );
     const format = '--format=%(objecttype) %(objectname)';
-    const listed = await this.#ask(['for-each-ref', `--count=${MOST_TAGS}`, format, '--', TAG_REFS]);
+    const listed = await this.#ask(['for-each-ref', `--count=${MOST_TAGS + 1}`, format, '--', TAG_REFS]);
+    if (listed.length > MOST_TAGS)
+      throw new Fault(
+        'GIT_TOO_LARGE',
+        `${this.spec.name}: there are more than ${MOST_TAGS} tags below refs/tags/windlass/; remove those that are done`,
+      );
     return listed.flatMap((line) => /^tag ([0-9a-f]{40})$/.exec(line)?.[1] ?? []);
   }
 

@@ -599,3 +599,21 @@ test('L2: the cost on the git side of a commit in a repository of 1,000 folders 
   await took('listing after it', () => source.list(second));
   await took('descends', () => source.descends(second, first));
 });
+
+describe('the tags of statements', () => {
+  test('are all told or none: a rejection must not hide behind too many, nor where they cannot be fetched', async () => {
+    repository.commit('one', { a: '1' });
+    repository.git('tag', '-a', '-m', 'said', 'windlass/reject/one');
+    const source = openHere({ tags: true });
+    await source.fetch();
+    expect(await source.tags()).toEqual([repository.git('rev-parse', 'windlass/reject/one')]);
+    const [oid] = await source.tags();
+    execFileSync('git', ['update-ref', '--stdin'], {
+      cwd: mirror,
+      input: Array.from({ length: 10_000 }, (_, at) => `create refs/windlass/tags/a${at} ${oid}\n`).join(''),
+    });
+    expect((await faultOf(source.tags())).code).toBe('GIT_TOO_LARGE');
+    expect((await faultOf(openHere({ tags: true, client: 'none' }).tags())).code).toBe('GIT_UNREACHABLE');
+    expect(await openHere().tags()).toEqual([]);
+  });
+});
