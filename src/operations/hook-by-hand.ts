@@ -2,6 +2,7 @@
 import { asFault, Fault } from '../core/fault.ts';
 import type { HookPhase } from '../core/hook/phase.ts';
 import type { HookRecord, RunRecord } from '../core/status/event.ts';
+import { unfinishedRestores } from './archive/restore.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { holdLeases } from './leases.ts';
 import { deployedSubject, forget, type PhaseOptions, recordOf, runPhase, takeUpHooks } from './steps/run-hook.ts';
@@ -20,6 +21,8 @@ export async function runByHand(
   const applied = store.applied(name);
   const declared = at.fleet.stacks.get(name);
   if (!applied && !declared) throw new Fault('NOT_FOUND', `there is no readable stack ${name} in the fleet`);
+  const restoring = unfinishedRestores(house).find(({ plan }) => plan.target === name);
+  if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${name} is not finished`);
   const leases = holdLeases(house, [name]);
   try {
     await takeUpHooks(bench, [name], options);
@@ -47,24 +50,24 @@ export async function runByHand(
     store.putRun(begun);
     const end = (outcome: RunRecord['outcome'], message: string, hooks: readonly HookRecord[]): void =>
       store.putRun({ ...begun, endedAtMs: clock.nowMs(), outcome, message: house.redact(message), hooks });
+    let result: Awaited<ReturnType<typeof runPhase>>;
     try {
       const which = { operation: 'by-hand', phase, attempt: begun.startedAtMs };
-      const result = await runPhase(bench, { ...subject, runs: 'this' }, which, options);
-      if (!result) {
-        end('succeeded', 'the phase has no actions', []);
-        return null;
-      }
-      const record = recordOf(result.state);
-      const outcome = result.fault ? (result.fault.code === 'CANCELLED' ? 'cancelled' : 'failed') : 'succeeded';
-      end(outcome, result.fault?.message ?? '', [record]);
-      forget(bench, result);
-      if (result.fault) throw result.fault;
-      return record;
+      result = await runPhase(bench, { ...subject, runs: 'this' }, which, options);
     } catch (error) {
-      if (store.runs({ stack: name, limit: 1 })[0]?.outcome === 'running')
-        end('failed', asFault(error, 'HOOK_FAILED').message, []);
+      end('failed', asFault(error, 'HOOK_FAILED').message, []);
       throw error;
     }
+    if (!result) {
+      end('succeeded', 'the phase has no actions', []);
+      return null;
+    }
+    const record = recordOf(result.state);
+    const outcome = result.fault ? (result.fault.code === 'CANCELLED' ? 'cancelled' : 'failed') : 'succeeded';
+    end(outcome, result.fault?.message ?? '', [record]);
+    forget(bench, result);
+    if (result.fault) throw result.fault;
+    return record;
   } finally {
     leases.release();
   }

@@ -175,6 +175,19 @@ describe('the phases of an operation', () => {
   });
 });
 
+it('no person runs a phase of a stack whose restore is not finished', async () => {
+  const sim = open();
+  sim.source.push(files('  test: [{ job: say }]\n'));
+  await succeeded(sim);
+  const at = await sim.bench.reader.read(await sim.source.fetch());
+  sim.house.store.putValue('restore/r1', { id: 'r1', endedAtMs: 0, plan: { target: 'shop' } });
+  const signal = new AbortController().signal;
+  await expect(sim.run(runByHand(sim.bench, at, 'shop', 'test', { signal }))).rejects.toThrow(
+    'the restore r1 of shop is not finished',
+  );
+  expect(newest(sim).operation).toBe('deploy');
+});
+
 describe('a crash of the controller in a deploy with hooks', () => {
   const HOOKS =
     '  pre_update: [{ scale: { web: 0 } }, { job: say }]\n' +
