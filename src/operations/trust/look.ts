@@ -68,6 +68,7 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
     anchor,
     files: await policyFiles(house, tip, last?.version ?? 1),
     last,
+    refusesExpired: last === null,
     objects: [...objects.values()],
     now: new Date(atMs),
   });

@@ -293,6 +293,21 @@ describe('never back', () => {
     );
   });
 
+  it('takes no version for the one in effect behind which one stands whose signatures have expired, where the memory is lost', async () => {
+    const files = [file(1, first), file(2, second)];
+    const late = { expiresMs: NOW - HOUR };
+    const expired = [sign('anna', second, first, late), sign('bert', second, first, late)];
+    expect(await told({ files, objects: expired })).toBe('1 2:policy-unsigned');
+    const lost = { files, refusesExpired: true };
+    expect(await told({ ...lost, objects: expired })).toBe('none 2:policy-signatures-expired');
+    expect(await told({ ...lost, objects: [...expired, sign('anna', second), sign('bert', second)] })).toBe('2 -');
+    // What was never signed by enough, whoever pushed it, takes nothing away.
+    expect(await told({ ...lost, objects: [expired[0]!] })).toBe('1 2:policy-unsigned');
+    expect(await told({ ...lost, objects: [sign('mallory', second), sign('dora', second)] })).toBe(
+      '1 2:policy-unsigned',
+    );
+  });
+
   it('goes on from what is remembered, without its signatures', async () => {
     expect(await told({ files: [file(1, first), file(2, second)], last: memory(2, second) })).toBe('2 -');
   });

@@ -83,6 +83,9 @@ export const AUTHORITY = {
   'policy-unsigned': policy(
     'Too few admins signed this version; those who may still sign use `windlass trust policy sign`.',
   ),
+  'policy-signatures-expired': policy(
+    'Its signatures have expired, and this controller has no memory: it may have been in effect, so the version before it is not; sign it again.',
+  ),
   'policy-memory-damaged': policy(
     'What is remembered of the policy in effect is damaged; restore the state directory.',
   ),

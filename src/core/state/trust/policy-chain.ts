@@ -39,6 +39,8 @@ export interface PolicyChainInput {
   /** Everything below `trust/policy/` of the tip. */
   readonly files: readonly PolicyFile[];
   readonly last: PolicyMemory | null;
+  /** Of a controller without memory: a version whose signatures have expired may have been in effect, so the one before it is nothing. */
+  readonly refusesExpired?: boolean;
   /** Commits and tags that may carry statements; others are passed over. */
   readonly objects: readonly RawGitObject[];
   readonly now: Date;
@@ -127,10 +129,15 @@ function climb(input: PolicyChainInput, effective: PolicyVersion): Promise<Polic
     if (next === null) return Promise.resolve(stay(found));
     if (next.policy.previous !== effective.sha256)
       return Promise.resolve(stay(drift(number, 'policy-back-hash', `expected ${effective.sha256}`)));
-    return signaturesOf(input, effective, next).then(
-      (lacking) => (lacking === null ? climb(input, next) : stay(lacking)),
-      (error) => stay(drift(number, 'policy-error', error instanceof Error ? error.message : '')),
-    );
+    return signaturesOf(input, effective, next)
+      .then((lacking) => {
+        if (lacking === null) return climb(input, next);
+        if (input.refusesExpired !== true) return stay(lacking);
+        return signaturesOf(input, effective, next, true).then((late) =>
+          late === null ? { effective: null, drift: drift(number, 'policy-signatures-expired') } : stay(lacking),
+        );
+      })
+      .catch((error: unknown) => stay(drift(number, 'policy-error', error instanceof Error ? error.message : '')));
   } catch (error) {
     return Promise.resolve(stay(drift(number, 'policy-error', error instanceof Error ? error.message : '')));
   }
@@ -141,6 +148,7 @@ function signaturesOf(
   input: PolicyChainInput,
   effective: PolicyVersion,
   next: PolicyVersion,
+  alsoExpired = false,
 ): Promise<PolicyDrift | null> {
   const { anchor } = input;
   const objects = input.objects.filter((object) => {
@@ -151,7 +159,7 @@ function signaturesOf(
   return Promise.all(
     boards.map((board) =>
       signersOf(board, anchor.revoked)
-        .then((signers) => signedBy(input, objects, signers, effective))
+        .then((signers) => signedBy(input, objects, signers, effective, alsoExpired))
         .then((names) => {
           const { members, threshold } = board.policy.admins;
           const signed = members.filter((name) => names.has(name));
@@ -182,6 +190,7 @@ function signedBy(
   objects: readonly RawGitObject[],
   signers: PolicySigners,
   effective: PolicyVersion,
+  alsoExpired: boolean,
 ): Promise<ReadonlySet<string>> {
   const counts = (statement: Statement): boolean =>
     statement.type === 'policy' &&
@@ -189,7 +198,7 @@ function signedBy(
     statement.ref === anchor.ref &&
     statement.environment === anchor.environment &&
     statement.policy === effective.sha256 &&
-    statement.expiresMs > now.getTime();
+    (alsoExpired || statement.expiresMs > now.getTime());
   return Promise.all(objects.map((object) => verifyStatement(object, signers, now, anchor.clockSkewMs))).then(
     (readings) =>
       new Set(
