@@ -37,6 +37,8 @@ const CONFINED: Record<string, readonly string[]> = {
   'minijinja-js': ['core/render'],
   openpgp: ['core/state/trust'],
   'age-encryption': ['adapters/vault'],
+  aws4fetch: ['adapters/archive'],
+  ssh2: ['adapters/archive'],
   'node:sqlite': ['adapters/journal', 'adapters/vault', 'adapters/archive'],
   'node:child_process': ['adapters/process'],
 };

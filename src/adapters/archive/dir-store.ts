@@ -24,7 +24,7 @@ import { removed, WriterFolder } from './writer-folder.ts';
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const READ_BYTES = 512 * 1024;
-const MAX_SIGNATURE_BYTES = 4 * 1024;
+export const MAX_SIGNATURE_BYTES = 4 * 1024;
 const LOCK_TIMEOUT_MS = 600_000;
 /** Written once: nobody opens it for writing again, not even we. */
 const FILE_MODE = 0o400;
@@ -372,13 +372,13 @@ export class DirStore implements ArchiveStore {
 
 const signaturePath = (manifestPath: string): string => manifestPath.replace(/\.json$/, '.sig');
 
-function checked(digest: string): string {
+export function checked(digest: string): string {
   if (!DIGEST.test(digest))
     throw new Fault('ARCHIVE_INVALID', 'an archive is named by all 64 hex digits of its id, and nothing shorter');
   return digest;
 }
 
-const whatOf = (error: unknown): 'missing' | 'damaged' => {
+export const whatOf = (error: unknown): 'missing' | 'damaged' => {
   const fault = asFault(error, 'ARCHIVE_FAILED');
   if (fault.code === 'ARCHIVE_MISSING') return 'missing';
   // A disk that cannot be read and a changed bit are the same to a restore; a wish to stop is neither.
@@ -386,7 +386,7 @@ const whatOf = (error: unknown): 'missing' | 'damaged' => {
   return 'damaged';
 };
 
-function summaryOf(read: ReadArchive | ReadGroup): Listed {
+export function summaryOf(read: ReadArchive | ReadGroup): Listed {
   const { id } = read;
   if (read.kind === 'group') {
     const { group, madeAtMs, members } = read.manifest;
