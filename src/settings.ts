@@ -5,6 +5,7 @@ import { basename, isAbsolute, join, resolve } from 'node:path';
 import { durationFlag, type Flags, textFlag, UsageError } from './cli/command.ts';
 import type { Controller } from './core/spec/controller.ts';
 import { parseDuration } from './core/spec/duration.ts';
+import { problemOfWindow, type Window } from './core/status/window.ts';
 import type { ArchiveOptions, HouseOptions } from './wire.ts';
 
 const CONFIG_BYTES = 1024 * 1024;
@@ -39,7 +40,8 @@ export async function settingsOf(flags: Flags): Promise<Said> {
   const settleMs =
     flags['settle'] === undefined ? duration(config?.reconcile?.settle) : durationFlag(flags, 'settle', 0);
   const host = textFlag(flags, 'host') ?? config?.nodes?.['local']?.host;
-  const { concurrency, pruneLimit, interval } = config?.reconcile ?? {};
+  const { concurrency, pruneLimit, interval, timeout, windows = [] } = config?.reconcile ?? {};
+  const timeoutMs = duration(timeout);
   const pollMs = duration(declared?.poll);
   const intervalMs = duration(interval);
   return {
@@ -49,6 +51,8 @@ export async function settingsOf(flags: Flags): Promise<Said> {
     ...(host ? { host } : {}),
     ...(settleMs === undefined ? {} : { settleMs }),
     ...(concurrency === undefined ? {} : { concurrency }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    windows: windows.map(windowOf),
     ...(pruneLimit === undefined ? {} : { pruneLimit: pruneLimit / 100 }),
     ...(pollMs === undefined ? {} : { pollMs }),
     ...(intervalMs === undefined ? {} : { intervalMs }),
@@ -133,13 +137,12 @@ function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
 
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
-  const { sources = [], nodes = {}, reconcile = {}, vault, archives } = config;
+  const { sources = [], nodes = {}, vault, archives } = config;
   return [
     ...(sources.length > 1 ? ['sources after the first'] : []),
     ...Object.keys(nodes)
       .filter((name) => name !== 'local')
       .map((name) => `nodes.${name}`),
-    ...(['timeout', 'windows'] as const).filter((key) => reconcile[key] !== undefined).map((key) => `reconcile.${key}`),
     ...(vault?.kind === 'openbao'
       ? []
       : (['address', 'mount', 'prefix', 'tokenFile'] as const)
@@ -149,6 +152,16 @@ function unheardOf(config: Controller | null): readonly string[] {
     ...(archives && (archives.kind ?? 'dir') !== 'dir' ? ['archives'] : []),
     ...(['api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
+}
+
+function windowOf(
+  { allow, duration: lasts, timezone = 'UTC' }: NonNullable<NonNullable<Controller['reconcile']>['windows']>[number],
+  at: number,
+): Window {
+  const window = { allow, durationMs: duration(lasts) ?? 0, timezone };
+  const problem = problemOfWindow(window);
+  if (problem !== null) throw new UsageError(`windlass.yaml: reconcile.windows[${at}]: ${problem}`);
+  return window;
 }
 
 /** Of the repository that windlass.yaml names, and of no other: a credential goes nowhere else. */

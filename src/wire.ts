@@ -51,6 +51,8 @@ export interface HouseOptions {
   readonly settleSamples?: number;
   readonly pruneLimit?: number;
   readonly concurrency?: number;
+  readonly timeoutMs?: number;
+  readonly windows?: House['settings']['windows'];
   /** Default: embedded in the state directory. */
   readonly vault?:
     | { readonly kind: 'embedded'; readonly identityFile?: string }
@@ -95,6 +97,7 @@ const SETTLE_MS = 10_000;
 const SETTLE_SAMPLES = 3;
 const PRUNE_LIMIT = 0.3;
 const CONCURRENCY = 4;
+const TIMEOUT_MS = 10 * 60_000;
 const BUNDLED_BYTES = 256 * 1024;
 
 /** Throws Faults of the state directory; engine and source are first asked when they are needed. */
@@ -187,6 +190,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       settleSamples: options.settleSamples ?? SETTLE_SAMPLES,
       pruneLimit: options.pruneLimit ?? PRUNE_LIMIT,
       concurrency: options.concurrency ?? CONCURRENCY,
+      timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
+      windows: options.windows ?? [],
       version: versionOf(),
       nodes: { ...options.nodes, local: { hostname: hostname(), ...options.nodes?.['local'] } },
       bundled: bundledApps(),

@@ -386,8 +386,9 @@ export class Controller {
     }
     const provider = this.#missingProvider(one.stack);
     if (provider && !healing) return this.#settle(one.name, one, { kind: 'waiting', provider });
-    if (!healing && one.stack.windows.length > 0) {
-      const window = inWindow(one.stack.windows, now);
+    if (!healing) {
+      const { windows } = one.stack;
+      const window = inWindow(windows.length > 0 ? windows : this.#house.settings.windows, now);
       if (!window.open)
         return this.#settle(one.name, one, { kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
     }

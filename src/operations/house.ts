@@ -1,4 +1,5 @@
 // House: the ports and settings that every operation is handed. Made once, in wire.ts.
+import type { Window } from '../core/status/window.ts';
 import type { ArchiveHouse } from '../ports/archive-house.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Files } from '../ports/files.ts';
@@ -21,6 +22,10 @@ export interface Settings {
   /** Share of the stacks, 0–1, that may vanish at once before prune waits for a person. */
   readonly pruneLimit: number;
   readonly concurrency: number;
+  /** Of a deploy, where its stack names none. */
+  readonly timeoutMs: number;
+  /** When changes may be made to stacks that name no windows; empty = always. */
+  readonly windows: readonly Window[];
   /** Of Windlass itself. */
   readonly version: string;
   /** By name; `local` is always there. */

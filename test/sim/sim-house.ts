@@ -51,6 +51,8 @@ export class SimHouse {
         settleSamples: 2,
         pruneLimit: 0.3,
         concurrency: 4,
+        timeoutMs: 600_000,
+        windows: [],
         version: '0.0.0',
         nodes: { local: { hostname: 'sim', ip: '10.0.0.1' } },
         bundled: {},

@@ -33,7 +33,6 @@ export interface LoadCache {
 }
 
 const DEFAULT_DISCOVER = ['.', '*/', 'stacks/*/', 'services/*/', 'apps/*/'] as const;
-const DEFAULT_TIMEOUT_MS = 600_000;
 const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 /** Of what a digest covers: raised when the same input is read differently. */
 const DIGEST_VERSION = 1;
@@ -610,12 +609,8 @@ class Loader {
       prune: said('prune') ?? true,
       adopt: said('adopt') ?? false,
       onFailure: said('onFailure') ?? 'hold',
-      timeoutMs: (timeout === undefined ? null : parseDuration(timeout)) ?? DEFAULT_TIMEOUT_MS,
-      windows: (said('windows') ?? []).map((window) => ({
-        allow: window.allow,
-        durationMs: parseDuration(window.duration) ?? 0,
-        timezone: window.timezone ?? 'UTC',
-      })),
+      timeoutMs: timeout === undefined ? null : parseDuration(timeout),
+      windows: (said('windows') ?? []).map(windowOf),
       backup: doc?.backup ?? null,
     } satisfies Partial<LoadedStack>;
   }
@@ -787,6 +782,12 @@ class Loader {
 
 const stackFileOf = (tree: Tree, folder: string): string | null =>
   ['stack.yaml', 'stack.yml'].map((name) => join(folder, name)).find((path) => tree.entry(path)) ?? null;
+
+const windowOf = (said: NonNullable<Stack['windows']>[number]) => ({
+  allow: said.allow,
+  durationMs: parseDuration(said.duration) ?? 0,
+  timezone: said.timezone ?? 'UTC',
+});
 
 function zoneMistakes(zone: string | undefined, place: Place): Diagnostic[] {
   if (zone === undefined) return [];

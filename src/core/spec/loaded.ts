@@ -57,7 +57,9 @@ export interface LoadedStack {
   readonly prune: boolean;
   readonly adopt: boolean;
   readonly onFailure: OnFailure;
-  readonly timeoutMs: number;
+  /** Null = as the controller is configured. */
+  readonly timeoutMs: number | null;
+  /** Empty = as the controller is configured. */
   readonly windows: readonly { readonly allow: string; readonly durationMs: number; readonly timezone: string }[];
   /** Validated `hooks:` of the app and then of the stack, phase → actions. */
   readonly hooks: Readonly<Record<string, readonly unknown[]>>;

@@ -9,11 +9,10 @@ import { record } from './record.ts';
 import { finishHooks, runHooks } from './run-hook.ts';
 import { settle } from './settle.ts';
 
-const DEFAULT_TIMEOUT_MS = 10 * 60_000;
-
 export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
-  const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const longest = Math.max(DEFAULT_TIMEOUT_MS, ...[...run.judged.keys()].map(timeoutOf));
+  const { timeoutMs } = run.bench.house.settings;
+  const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? timeoutMs;
+  const longest = Math.max(timeoutMs, ...[...run.judged.keys()].map(timeoutOf));
   return [
     finishHooks(run),
     mintSecrets(run),

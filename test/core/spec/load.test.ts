@@ -73,7 +73,7 @@ describe('an existing repository of Compose files', () => {
       prune: true,
       adopt: false,
       onFailure: 'hold',
-      timeoutMs: 600_000,
+      timeoutMs: null,
       windows: [],
       suspend: null,
     });
