@@ -1,6 +1,7 @@
 // Controller: the loop. Watches only add keys; a sweep judges every stack from one look at the engine; a pass works on one stack.
 // Level-triggered: what is done depends on the state alone, never on what woke us.
 import { asFault, Fault } from '../core/fault.ts';
+import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
@@ -339,15 +340,17 @@ export class Controller {
     const trigger = [...triggers].join(', ');
     this.#restoring = unfinishedRestores(this.#house);
     let one: Surveyed | undefined;
+    let index: ObservedIndex;
     try {
-      const index = await this.#bench.look.fresh([name]);
+      index = await this.#bench.look.fresh([name]);
       [one] = await this.#bench.survey([name], at, index);
     } catch (error) {
       this.#lostEngine(error);
       return { kind: 'done' };
     }
     if (!one) return { kind: 'done' };
-    if (one.kind === 'invalid') return this.#settle(name, null, { kind: 'invalid', diagnostics: one.diagnostics });
+    const waits = (judged: Judged | null, outcome: Outcome) => this.#waits(name, index, judged, outcome, trigger);
+    if (one.kind === 'invalid') return waits(null, { kind: 'invalid', diagnostics: one.diagnostics });
     const clash = this.#refusedAtSweep.get(name);
     if (one.kind === 'refused') {
       if (one.stack === null) {
@@ -355,13 +358,27 @@ export class Controller {
         void this.sweep(trigger);
         return { kind: 'done' };
       }
-      return this.#settle(name, one.judged, { kind: 'failed', fault: one.fault });
+      return waits(one.judged, { kind: 'failed', fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
       if (triggers.size === 1 && !triggers.has('retry'))
-        return this.#settle(name, one, { kind: 'failed', fault: clash });
+        return waits(one, { kind: 'failed', fault: clash });
     this.#refusedAtSweep.delete(name);
     return this.#work(one, trigger);
+  }
+
+  /** What is asked for cannot be deployed now. Meanwhile what runs is kept as it was deployed. */
+  async #waits(
+    name: string,
+    index: ObservedIndex,
+    judged: Judged | null,
+    outcome: Outcome,
+    trigger: string,
+  ): Promise<Answer> {
+    const drifted = await this.#bench.drifted(name, index);
+    const healed = drifted && !this.#heldBack(drifted) ? await this.#work(drifted, trigger) : null;
+    const answer = this.#settle(name, judged, outcome);
+    return healed === null || healed.kind === 'done' ? answer : healed;
   }
 
   async #work(one: Judged, trigger: string): Promise<Answer> {
@@ -385,12 +402,13 @@ export class Controller {
         });
     }
     const provider = this.#missingProvider(one.stack);
-    if (provider && !healing) return this.#settle(one.name, one, { kind: 'waiting', provider });
+    const waits = (outcome: Outcome) => this.#waits(one.name, one.index, one, outcome, trigger);
+    if (provider && !healing) return waits({ kind: 'waiting', provider });
     if (!healing) {
       const { windows } = one.stack;
       const window = inWindow(windows.length > 0 ? windows : this.#house.settings.windows, now);
       if (!window.open)
-        return this.#settle(one.name, one, { kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
+        return waits({ kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
     }
     this.#settle(one.name, one, { kind: 'progressing' });
     this.#options.log(
@@ -549,7 +567,8 @@ export class Controller {
   }
 
   #knows(project: string): boolean {
-    return this.#at?.fleet.stacks.has(project) ?? false;
+    const fleet = this.#at?.fleet;
+    return fleet !== undefined && (fleet.stacks.has(project) || fleet.broken.has(project));
   }
 
   /** Image and network events that can change a verdict; volumes are never repaired. */

@@ -62,6 +62,17 @@ export class Workbench {
       }),
     );
   }
+
+  /** The stack as it was deployed last, if it has drifted since: for the time in which what is asked for now cannot be deployed. Null when
+   * nothing differs, nothing is on record, a try is under way, or that revision cannot be read or judged. */
+  async drifted(name: string, index: ObservedIndex): Promise<Judged | null> {
+    const applied = this.house.store.applied(name);
+    if (!applied || this.house.store.attempt(name)) return null;
+    const at = await this.reader.read(applied.revision).catch(() => null);
+    if (!at) return null;
+    const [one] = await this.surveyor.survey([name], at, index);
+    return one?.kind === 'judged' && one.diff.situation === 'drift' ? one : null;
+  }
 }
 
 /** Is there anything to do for a stack, be it only to remember what it is? */
