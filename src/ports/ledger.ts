@@ -61,8 +61,8 @@ export interface Ledger {
   spent(except?: string): SpentFacts;
 
   /** When a statement was first seen: `nowMs` is recorded unless an earlier call did. Only for statements that are proved: an unsigned
-   * copy seen earlier must not let a delay run. */
-  firstSeen(statementId: string, nowMs: number): number;
+   * copy seen earlier must not let a delay run. It is forgotten a good while after `expiresMs`, when the statement can count for nothing. */
+  firstSeen(statementId: string, nowMs: number, expiresMs: number): number;
   firstSeenOf(statementId: string): number | null;
 
   acceptedTip(): string | null;

@@ -14,6 +14,9 @@ export interface LedgerInput {
 
 export const LEDGER_FILE = 'ledger.db';
 
+/** How long a sight outlives its statement, also for a clock that is set back. Seen anew it would be as new: every delay starts again. */
+const KEPT_MS = 90 * 24 * 3_600_000;
+
 /** Forward only: an entry is never edited or removed, a change is a new entry at the end. */
 export const LEDGER_SCHEMA: readonly Migration[] = [
   {
@@ -49,6 +52,13 @@ export const LEDGER_SCHEMA: readonly Migration[] = [
       INSERT INTO beginnings SELECT fleet, 0 FROM tips;
     `,
   },
+  {
+    what: 'until when a sight is kept; those from before are kept for good',
+    sql: `
+      ALTER TABLE seen ADD COLUMN until_ms INTEGER;
+      CREATE INDEX seen_until ON seen (until_ms);
+    `,
+  },
 ];
 
 /** States that only a claim leads to. */
@@ -72,7 +82,10 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   const insertNonce = database.prepare('INSERT INTO nonces (fleet, nonce, id) VALUES (?, ?, ?)');
   const selectNonce = database.prepare('SELECT 1 FROM nonces WHERE fleet = ? AND nonce = ?');
   const selectNonces = database.prepare('SELECT nonce, id FROM nonces WHERE fleet = ?');
-  const insertSeen = database.prepare('INSERT OR IGNORE INTO seen (fleet, statement, at_ms) VALUES (?, ?, ?)');
+  const insertSeen = database.prepare(
+    'INSERT OR IGNORE INTO seen (fleet, statement, at_ms, until_ms) VALUES (?, ?, ?, ?)',
+  );
+  const forgetSeen = database.prepare('DELETE FROM seen WHERE until_ms < ?');
   const selectSeen = database.prepare('SELECT at_ms FROM seen WHERE fleet = ? AND statement = ?');
   const selectTip = database.prepare('SELECT tip FROM tips WHERE fleet = ?');
   const upsertTip = database.prepare('INSERT OR REPLACE INTO tips (fleet, tip) VALUES (?, ?)');
@@ -148,11 +161,12 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
       };
     },
 
-    firstSeen(statementId, nowMs) {
+    firstSeen(statementId, nowMs, expiresMs) {
       const known = selectSeen.get(fleet, statementId);
       if (known !== undefined) return Number(known['at_ms']);
       return database.write('disk', () => {
-        insertSeen.run(fleet, statementId, Math.floor(nowMs));
+        forgetSeen.run(Math.floor(nowMs));
+        insertSeen.run(fleet, statementId, Math.floor(nowMs), Math.ceil(Math.max(nowMs, expiresMs)) + KEPT_MS);
         return Number(selectSeen.get(fleet, statementId)!['at_ms']);
       });
     },
@@ -169,7 +183,8 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
       return database.write('disk', () => {
         const row = selectTip.get(fleet);
         if ((row === undefined ? null : String(row['tip'])) !== previous) return false;
-        if (previous === null) insertBeginning.run(fleet, Math.ceil(nowMs));
+        // To the second, as statements are dated.
+        if (previous === null) insertBeginning.run(fleet, Math.floor(nowMs / 1000) * 1000);
         upsertTip.run(fleet, tip);
         return true;
       });

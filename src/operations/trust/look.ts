@@ -200,9 +200,12 @@ async function seen(object: SignedObject, signers: PolicySigners, look: PolicyLo
   const { anchor, ledger, atMs, descendsFromGenesis, descendsFromAccepted } = look;
   const reading = await verifyStatement(object, signers, new Date(atMs), anchor.clockSkewMs);
   if (reading.kind !== 'statement') return { reading, firstSeenMs: null };
-  const { id } = reading.statement;
+  const { id, expiresMs } = reading.statement;
+  const known = ledger.firstSeenOf(id);
+  // What has expired counts for nothing any more, and would only be remembered and forgotten in turns.
+  if (known !== null || expiresMs <= atMs) return { reading, firstSeenMs: known ?? atMs };
   const isRemembered = descendsFromGenesis && descendsFromAccepted;
-  return { reading, firstSeenMs: isRemembered ? ledger.firstSeen(id, atMs) : ledger.firstSeenOf(id) };
+  return { reading, firstSeenMs: isRemembered ? ledger.firstSeen(id, atMs, expiresMs) : null };
 }
 
 interface Scanned {

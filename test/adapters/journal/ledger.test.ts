@@ -235,11 +235,25 @@ describe('what is remembered', () => {
   it('is when a statement was first seen, whenever it is asked again', () => {
     const ledger = open();
     expect(ledger.firstSeenOf('s')).toBeNull();
-    expect([ledger.firstSeen('s', 100), ledger.firstSeen('s', 50), ledger.firstSeen('s', 900)]).toEqual([
-      100, 100, 100,
-    ]);
+    expect([100, 50, 900].map((atMs) => ledger.firstSeen('s', atMs, 1_000))).toEqual([100, 100, 100]);
     ledger.close();
     expect(open().firstSeenOf('s')).toBe(100);
+  });
+
+  it('is no sight of a statement that has expired long ago, and every other one', () => {
+    const ledger = open();
+    const day = 24 * 3_600_000;
+    ledger.firstSeen('short', 0, day);
+    ledger.firstSeen('long', 0, 20 * day);
+    ledger.firstSeen('next', 90 * day, 91 * day);
+    expect(ledger.firstSeenOf('short')).toBe(0);
+    ledger.firstSeen('last', 92 * day, 93 * day);
+    expect(['short', 'long', 'next', 'last'].map((one) => ledger.firstSeenOf(one))).toEqual([
+      null,
+      0,
+      90 * day,
+      92 * day,
+    ]);
   });
 
   it('is the accepted tip, moved only from the one that the caller knows', () => {
@@ -256,12 +270,14 @@ describe('what is remembered', () => {
     const ledger = open();
     ledger.acceptTip('a'.repeat(40), 'f'.repeat(40), 1);
     expect(ledger.spent().sinceMs).toBeNull();
-    ledger.acceptTip('a'.repeat(40), null, 7);
-    ledger.acceptTip('b'.repeat(40), 'a'.repeat(40), 9);
-    expect([ledger.spent().sinceMs, open('fleet-other').spent().sinceMs]).toEqual([7, null]);
+    ledger.acceptTip('a'.repeat(40), null, 7_999);
+    ledger.acceptTip('b'.repeat(40), 'a'.repeat(40), 9_000);
+    expect([ledger.spent().sinceMs, open('fleet-other').spent().sinceMs]).toEqual([7_000, null]);
     for (const one of opened) one.close();
     const raw = new DatabaseSync(join(directory, LEDGER_FILE));
-    raw.exec('DROP TABLE beginnings; PRAGMA user_version=1;');
+    raw.exec(
+      'DROP TABLE beginnings; DROP INDEX seen_until; ALTER TABLE seen DROP COLUMN until_ms; PRAGMA user_version=1;',
+    );
     raw.close();
     expect(open().spent().sinceMs).toBe(0);
   });
@@ -308,7 +324,7 @@ describe('what is remembered', () => {
 });
 
 it('lies in a file of its own that its owner alone can read, with a write-ahead log', () => {
-  open().firstSeen('s', 1);
+  open().firstSeen('s', 1, 2);
   const path = join(directory, LEDGER_FILE);
   expect(statSync(path).mode & 0o777).toBe(0o600);
   const raw = new DatabaseSync(path, { readOnly: true });
