@@ -1,6 +1,16 @@
 // A real restic for tests: made sure of by scripts/restic, which says the cure when it cannot be had, and one empty repository to copy.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { createCipheriv, createHash, randomBytes, scryptSync } from 'node:crypto';
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -43,6 +53,7 @@ export function makeWorld(how: 'made' | 'empty' = 'made'): ResticWorld {
   if (how === 'made') {
     if (template === null) {
       restic('init');
+      cheapenKey(repository, JSON.parse(restic('cat', 'masterkey')));
       template = realpathSync(mkdtempSync(join(tmpdir(), 'wlt-restic-template-')));
       cpSync(repository, join(template, 'repository'), { recursive: true });
       const made = template;
@@ -50,6 +61,39 @@ export function makeWorld(how: 'made' | 'empty' = 'made'): ResticWorld {
     } else cpSync(join(template, 'repository'), repository, { recursive: true });
   }
   return { dir, repository, passwordFile, restic, dispose: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+/**
+ * Restic makes its key so that each opening costs half a second of work; tests open hundreds of times. The same master key, sealed with the
+ * same password, and scrypt told to be quick.
+ */
+function cheapenKey(repository: string, masterKey: unknown): void {
+  const [name = ''] = readdirSync(join(repository, 'keys'));
+  const before = JSON.parse(readFileSync(join(repository, 'keys', name), 'utf8')) as object;
+  const salt = randomBytes(64);
+  const [N, r, p] = [16, 1, 1];
+  const derived = scryptSync(PASSWORD, salt, 64, { N, r, p });
+  const nonce = randomBytes(16);
+  const cipher = createCipheriv('aes-256-ctr', derived.subarray(0, 32), nonce);
+  const sealed = Buffer.concat([cipher.update(JSON.stringify(masterKey)), cipher.final()]);
+  const pad = createCipheriv('aes-128-ecb', derived.subarray(32, 48), null).update(nonce);
+  const data = Buffer.concat([nonce, sealed, poly1305(sealed, derived.subarray(48, 64), pad)]);
+  const text = JSON.stringify({ ...before, N, r, p, salt: salt.toString('base64'), data: data.toString('base64') });
+  rmSync(join(repository, 'keys', name));
+  const id = createHash('sha256').update(text).digest('hex');
+  writeFileSync(join(repository, 'keys', id), text, { mode: 0o400 });
+}
+
+function poly1305(message: Buffer, key: Buffer, pad: Buffer): Buffer {
+  const numberOf = (bytes: Buffer): bigint => BigInt(`0x${Buffer.from(bytes).reverse().toString('hex') || '0'}`);
+  const r = numberOf(key) & 0x0ffffffc0ffffffc0ffffffc0fffffffn;
+  let sum = 0n;
+  for (let at = 0; at < message.length; at += 16) {
+    const block = Buffer.concat([message.subarray(at, at + 16), Buffer.of(1)]);
+    sum = ((sum + numberOf(block)) * r) % ((1n << 130n) - 5n);
+  }
+  const tag = (sum + numberOf(pad)) & ((1n << 128n) - 1n);
+  return Buffer.from(tag.toString(16).padStart(32, '0'), 'hex').reverse();
 }
 
 /** In the place of restic: a shell script; the real one is `restic`. */
