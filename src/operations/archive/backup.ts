@@ -84,6 +84,8 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
     if (!options.within) await takeUpHooks(bench, [stack], options);
     await wake(bench, stack, signal);
     const subject = await deployedSubject(bench, applied, signal);
+    // Also before the first hook: a password that is wrong is found out before a dump is made, not after it.
+    if (!options.within) await tryRepository(house, subject.stack, signal);
     const work = () => capture(bench, subject, purpose, options);
     const done = options.within
       ? await work()
@@ -186,9 +188,18 @@ function repositoryOf({ repository }: ArchiveHouse): BlobRepository {
   );
 }
 
+/** Whatever the repository refuses it refuses here, and waits for its turn. */
+async function tryRepository({ archives }: House, stack: LoadedStack, signal: AbortSignal): Promise<void> {
+  if (!archives || (settingsOf(stack, backupOf(stack)).restic ?? []).length === 0) return;
+  (await repositoryOf(archives).open(signal)).close();
+}
+
+const settingsOf = (stack: LoadedStack, said: Backup | null) =>
+  effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
+
 /** Of those that lie in the restic repository. */
 function forRestic(stack: LoadedStack, said: Backup | null, captured: readonly Captured[]): ReadonlySet<PayloadSource> {
-  const settings = effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
+  const settings = settingsOf(stack, said);
   return new Set(captured.filter(({ name }) => isForRestic(settings, name)).map(({ source }) => source));
 }
 

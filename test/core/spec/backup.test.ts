@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type Backup, backupMistakes, bootOf, captures, effectiveSettings } from '../../../src/core/spec/backup.ts';
+import {
+  type Backup,
+  backupMistakes,
+  bootOf,
+  captures,
+  effectiveSettings,
+  isForRestic,
+} from '../../../src/core/spec/backup.ts';
 import { checkText } from '../../../src/core/spec/check.ts';
 
 const HEAD = 'apiVersion: windlass/v1\nkind: Backup\n';
@@ -108,6 +115,24 @@ describe('boots after a restore', () => {
     const boot = bootOf({ backup: body === null ? null : backup(body), hasRestoreHook });
     expect(boot.kind).toBe(kind);
     expect(boot.why).toContain(why);
+  });
+});
+
+describe('what lies in restic', () => {
+  it.each([
+    ['', 'data', false],
+    ['restic: []', 'data', false],
+    ['restic: ["**"]', 'data', true],
+    ['restic: ["**"]', './uploads/deep', true],
+    ['restic: ["*"]', 'data', true],
+    ['restic: [media, ./uploads]', 'data', false],
+    ['restic: [media, ./uploads]', 'uploads', true],
+  ])('%s: %s %s', (body, name, expected) => {
+    expect(isForRestic(effectiveSettings(backup(body), null), name)).toBe(expected);
+  });
+
+  it('is said by the stack rather than by its app', () => {
+    expect(effectiveSettings(backup('restic: ["**"]'), { restic: [] })).toEqual({ restic: [] });
   });
 });
 

@@ -1,0 +1,163 @@
+// Backups into a repository on the simulated world: it is asked before anything rests, one writer holds it until the manifest is stored,
+// and services come back whatever it says.
+import { createHash } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import { DirStore } from '../../src/adapters/archive/dir-store.ts';
+import { withRepository } from '../../src/adapters/archive/repository-store.ts';
+import { Fault } from '../../src/core/fault.ts';
+import { Archives } from '../../src/operations/archive/archives.ts';
+import { backup } from '../../src/operations/archive/backup.ts';
+import type { BlobRepository } from '../../src/ports/blob-repository.ts';
+import { SimArchives } from '../sim/sim-archives.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const IMAGE = 'windlass-test/busybox:1';
+const FILES = {
+  'apps/shop/app.yaml': 'apiVersion: windlass/v1\nkind: App\nversion: "1"\n',
+  'apps/shop/compose.yaml': `services:
+  db:
+    image: ${IMAGE}
+    volumes: ["data:/data", "spool:/spool"]
+volumes: { data: {}, spool: {} }
+`,
+  'apps/shop/backup.yaml': 'apiVersion: windlass/v1\nkind: Backup\ndump: [dump]\nrestic: [data]\n',
+  'apps/shop/dump.job.yaml': 'apiVersion: windlass/v1\nkind: Job\nservice: db\nscript: echo dumped\n',
+  'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: shop\n',
+};
+
+/** Keeps what is put in memory, and every call with the state of the service at that moment. */
+class FakeRepository implements BlobRepository {
+  readonly calls: string[] = [];
+  readonly blobs = new Map<string, Uint8Array>();
+  refuses: Fault | null = null;
+  breaks: Fault | null = null;
+  state: () => string = () => '';
+
+  async open() {
+    this.#say('open');
+    if (this.refuses) throw this.refuses;
+    return {
+      put: async (source: AsyncIterable<Uint8Array>) => {
+        this.#say('put');
+        const chunks: Uint8Array[] = [];
+        for await (const chunk of source) chunks.push(chunk);
+        if (this.breaks) throw this.breaks;
+        const bytes = Buffer.concat(chunks);
+        const digest = createHash('sha256').update(bytes).digest('hex');
+        this.blobs.set(digest, bytes);
+        return {
+          blob: { digest, sizeBytes: bytes.length },
+          restic: { repository: 'a'.repeat(64), snapshot: digest, tree: 'c'.repeat(64) },
+        };
+      },
+      close: () => this.#say('close'),
+    };
+  }
+  async holds(place: { readonly snapshot: string }): Promise<boolean> {
+    return this.blobs.has(place.snapshot);
+  }
+  async *read(place: { readonly snapshot: string }): AsyncGenerator<Uint8Array> {
+    yield this.blobs.get(place.snapshot)!;
+  }
+  async named(): Promise<void> {
+    this.#say('named');
+  }
+  async unneeded(): Promise<void> {}
+  async collect(): Promise<number> {
+    return 0;
+  }
+  #say(call: string): void {
+    this.calls.push(`${call} ${this.state()}`);
+  }
+}
+
+const opened: SimHouse[] = [];
+afterEach(() => {
+  for (const sim of opened.splice(0)) sim.dispose();
+});
+
+async function desk(repository: FakeRepository | null = new FakeRepository()) {
+  const sim = new SimHouse();
+  opened.push(sim);
+  const archives = new SimArchives(sim);
+  archives.volumes.set('shop_data', { 'rows.txt': 'one two three' });
+  archives.volumes.set('shop_spool', { 'queue.txt': 'four' });
+  const house = sim.house.archives!;
+
+  const holdsElsewhere = async (place: { readonly snapshot: string }) => (await repository?.holds(place)) ?? false;
+  const store = withRepository(new DirStore({ directory: archives.directory, holdsElsewhere }), repository);
+  archives.open({ archives: { ...house, store, repository } });
+  sim.source.push(FILES);
+  const outcome = await sim.apply();
+  expect([...(outcome?.failures.values() ?? [])].map(String)).toEqual([]);
+  sim.world.clearCalls();
+  const state = () => sim.world.containersOf('shop').find((one) => one.name === 'shop-db-1')!.state;
+  if (repository) repository.state = state;
+  const run = () => sim.run(backup(sim.bench, 'shop', { signal: new AbortController().signal }));
+  return { sim, archives, repository: repository!, run, state };
+}
+
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'done',
+    (error: unknown) => (error instanceof Fault ? error.code : String(error)),
+  );
+
+describe('a backup into a repository', () => {
+  it('asks it before anything rests, and holds it until the manifest is stored', async () => {
+    const { sim, repository, run, state } = await desk();
+    const { archive } = await run();
+    expect(repository.calls).toEqual([
+      // Once before the dump is made, for what can be refused.
+      'open running',
+      'close running',
+      'open running',
+      'put exited',
+      'named running',
+      'close running',
+    ]);
+    expect(state()).toBe('running');
+    const { read } = await new Archives(sim.house).show(archive);
+    expect(read.manifest).toMatchObject({
+      version: 2,
+      payloads: [
+        { name: 'data', format: 'tar', restic: { repository: 'a'.repeat(64) } },
+        { name: 'spool', format: 'tar+zstd' },
+      ],
+    });
+    expect((await new Archives(sim.house).verify(archive, new AbortController().signal)).wrong).toEqual([]);
+  });
+
+  it('that is refused touches nothing: no hook runs, nothing rests, nothing is listed', async () => {
+    const { sim, repository, run } = await desk();
+    repository.refuses = new Fault('RESTIC_UNFIT', 'restic 0.14 is too old');
+    expect(await codeOf(run())).toBe('RESTIC_UNFIT');
+    expect(repository.calls).toEqual(['open running']);
+    expect(sim.world.calls.filter((call) => call.mutating)).toEqual([]);
+    expect(await new Archives(sim.house).list()).toEqual([]);
+    expect(sim.house.store.runs({ stack: 'shop', limit: 1 })[0]).toMatchObject({ outcome: 'failed' });
+  });
+
+  it('without a repository in windlass.yaml says so, and touches nothing', async () => {
+    const { sim, run } = await desk(null);
+    expect(await codeOf(run())).toBe('REPOSITORY_REFUSED');
+    expect(sim.world.calls.filter((call) => call.mutating)).toEqual([]);
+  });
+
+  it.each(['in it', 'before it'])(
+    'that breaks off %s lists nothing, wakes the service and lets the next one in',
+    async (where) => {
+      const { sim, archives, repository, run, state } = await desk();
+      if (where === 'in it') repository.breaks = new Fault('ARCHIVE_NO_SPACE', 'full');
+      else archives.broken.set('shop_data', new Fault('PAYLOAD_CHANGED', 'rows.txt changed'));
+      expect(await codeOf(run())).toBe(where === 'in it' ? 'ARCHIVE_NO_SPACE' : 'PAYLOAD_CHANGED');
+      expect(state()).toBe('running');
+      expect(repository.calls.at(-1)).toBe('close running');
+      expect(await new Archives(sim.house).list()).toEqual([]);
+      repository.breaks = null;
+      archives.broken.clear();
+      await run();
+      expect(await new Archives(sim.house).list()).toHaveLength(1);
+    },
+  );
+});
