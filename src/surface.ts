@@ -18,6 +18,9 @@ import { Archives } from './operations/archive/archives.ts';
 import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
+import { drill } from './operations/archive/drill.ts';
+import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
+import type { LastDrill } from './operations/archive/drill-record.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
@@ -37,6 +40,7 @@ import { settleStack } from './operations/settle-stack.ts';
 import { hookLogs } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
+import { itemsOf, type WorkItem } from './operations/trust/work-items.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { unverified, verificationOf } from './operations/unverified.ts';
 import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
@@ -68,6 +72,8 @@ export interface RequestView {
   readonly snapshot: RequestSnapshot | null;
   /** Null when it is not in the newest commit. */
   readonly evaluation: RequestEvaluation | null;
+  /** What its work did, once there is any. */
+  readonly items: readonly WorkItem[];
 }
 
 /** What `plan --out` writes: what was seen, not what to do; apply makes the plan again and compares. */
@@ -91,6 +97,8 @@ export interface StackStatus {
   readonly holds: readonly Hold[];
   /** Only of one stack in full; null when it has neither archives nor a schedule. */
   readonly backup?: BackupStatus | null;
+  /** Only of one stack in full; null when it is never rehearsed. */
+  readonly drill?: DrillStatus | null;
 }
 
 export interface Traced {
@@ -345,7 +353,7 @@ export class Surface {
   /** Throws NOT_FOUND for a name that neither the state nor the newest fetched commit knows. */
   async statusOf(name: string): Promise<StackStatus> {
     const known = this.status().find((one) => one.name === name);
-    if (known) return { ...known, backup: backupStatusOf(this.bench, name) };
+    if (known) return { ...known, backup: backupStatusOf(this.bench, name), drill: drillStatusOf(this.bench, name) };
     const at = await this.fleet();
     if (!at.fleet.stacks.has(name) && !at.fleet.broken.has(name)) throw this.#unknown(name, at);
     return { name, conditions: [], applied: null, attempt: null, holds: [] };
@@ -520,10 +528,15 @@ export class Surface {
   async requests(): Promise<readonly RequestView[]> {
     const look = await this.trustStatus();
     const views = new Map<string, RequestView>(
-      look.ledger.snapshots().map((snapshot) => [snapshot.id, { id: snapshot.id, snapshot, evaluation: null }]),
+      look.ledger
+        .snapshots()
+        .map((snapshot) => [
+          snapshot.id,
+          { id: snapshot.id, snapshot, evaluation: null, items: itemsOf(this.house, snapshot.id) },
+        ]),
     );
     for (const { id, evaluation } of look.requests)
-      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation });
+      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, items: itemsOf(this.house, id) });
     return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -542,6 +555,11 @@ export class Surface {
   /** One archive of each stack of a group, and one that names them with their graph. */
   backupGroup(group: string, signal: AbortSignal, note: (line: string) => void): Promise<GroupBackedUp> {
     return backupGroup(this.bench, group, signal, note);
+  }
+
+  /** Rehearses a restore of the newest archive of a stack. */
+  drill(stack: string, signal: AbortSignal, note: (line: string) => void): Promise<LastDrill> {
+    return drill(this.bench, stack, { signal, note });
   }
 
   get archives(): Archives {

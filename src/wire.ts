@@ -150,6 +150,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
   const payloads = openPayloads({
     programs: { run, spawnStream },
     helperImage: null,
+    owner: OWNER,
     ...(options.host ? { host: options.host } : {}),
   });
   const { anchor } = options.trust ?? {};
@@ -195,7 +196,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       version: versionOf(),
       nodes: { ...options.nodes, local: { hostname: hostname(), ...options.nodes?.['local'] } },
       bundled: bundledApps(),
-      owner: `${hostname()}:${ownIdentity.pid}:${ownIdentity.born}`,
+      owner: OWNER,
       hasEnded,
     },
     async close() {
@@ -273,6 +274,8 @@ function trustOf(options: TrustOptions, ledger: TrustHouse['ledger']): TrustHous
 
 const textOf = (bytes: Uint8Array | null): string | null =>
   bytes === null ? null : Buffer.from(bytes).toString('utf8');
+
+const OWNER = `${hostname()}:${ownIdentity.pid}:${ownIdentity.born}`;
 
 /** An owner is `host:pid:birth`; only this host's processes can be looked up. */
 function hasEnded(owner: string): boolean {

@@ -76,6 +76,7 @@ export const COMMANDS: readonly Command[] = [
   backups.show,
   backups.verify,
   backups.prune,
+  backups.drill,
   backups.exportOne,
   backups.importOne,
   request.restore,

@@ -3,6 +3,7 @@
 import { asFault, Fault } from '../core/fault.ts';
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
+import type { Hold } from '../core/state/applied.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
 import { nextHealMs, recentHeals } from '../core/status/heal.ts';
@@ -10,6 +11,7 @@ import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
 import type { Observer } from '../engine/observer.ts';
 import { archiveMaker } from '../operations/archive/backup.ts';
+import { disownDrills } from '../operations/archive/drill.ts';
 import { sweepKept } from '../operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
@@ -27,7 +29,7 @@ import type { Judged, Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
-import { BACKUP_LOOK_MS, BackupSchedule } from './backup-schedule.ts';
+import { BACKUP_LOOK_MS, BackupSchedule, type BackupScheduleOptions, DrillSchedule } from './backup-schedule.ts';
 import { Nudges } from './nudges.ts';
 import { type Answer, Queue } from './queue.ts';
 import { poll } from './watch/poll.ts';
@@ -63,6 +65,7 @@ export class Controller {
   readonly #bench: Workbench;
   readonly #queue: Queue;
   readonly #backups: BackupSchedule;
+  readonly #drills: DrillSchedule;
   readonly #slots: WorkerSlots;
   readonly #stop = new AbortController();
   /** Aborted by a second signal: running cells end too. */
@@ -78,6 +81,8 @@ export class Controller {
   #isSourceSeen = false;
   /** As of the last look. */
   #restoring: readonly RestoreRecord[] = [];
+  /** Stack → the authorised request that brings it back: until then it is not deployed for the first time. */
+  #awaited: ReadonlyMap<string, string> = new Map();
   #verified: Verification = { kind: 'disabled' };
   readonly #refusedAtSweep = new Map<string, Fault>();
   /** What is worked on now: another declaration of it takes its place. */
@@ -104,21 +109,25 @@ export class Controller {
       },
       onError: (key, error) => this.#options.log(`error ${key}: ${this.#house.redact(String(error))}`),
     });
-    this.#backups = new BackupSchedule({
+    const scheduled = {
       bench: this.#bench,
-      hint: (stack) => this.#queue.hint(stack, 'backup'),
-      say: (...words) => this.#say(...words),
+      say: (...words: Parameters<BackupScheduleOptions['say']>) => this.#say(...words),
       log: options.log,
       signal: AbortSignal.any([this.#stop.signal, this.#now.signal]),
-    });
+    };
+    this.#backups = new BackupSchedule({ ...scheduled, hint: (stack) => this.#queue.hint(stack, 'backup') });
+    this.#drills = new DrillSchedule(scheduled);
   }
 
   /** Starts the watches and the first sweep; resolves when both are on. */
   async start(): Promise<void> {
     const { source, clock, runtime, store } = this.#house;
     this.#markInterrupted();
+    disownDrills(this.#house);
+    await this.#sweepHelpers();
     await this.#finishHooks();
     await this.#finishRestores();
+    await this.#drills.sweep();
     const gitDir = source.spec.url.startsWith('/') ? gitDirOf(source.spec.url) : null;
     if (gitDir) this.#closers.push(await watchPushes(gitDir, () => void this.refresh('push')));
     const signal = this.#stop.signal;
@@ -141,6 +150,7 @@ export class Controller {
       }),
       this.#watchNudges(signal),
       poll(clock, BACKUP_LOOK_MS, signal, () => this.#backups.look(this.#engineLost ? null : this.#at)),
+      poll(clock, BACKUP_LOOK_MS, signal, () => this.#drills.look(this.#engineLost ? null : this.#at)),
     );
     const sinceMs = clock.nowMs();
     const beat = (): void =>
@@ -241,6 +251,7 @@ export class Controller {
         if (typeof accepted !== 'string') return;
         at = await this.#bench.reader.read(accepted);
       } else await accept(this.#house, tip);
+      if (denied === null) await this.#await(tip);
       this.#at = at;
     } catch (error) {
       this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_OBJECT_MISSING') });
@@ -265,10 +276,33 @@ export class Controller {
       const { ran } = await runRequests(this.#bench, tip, this.#now.signal, busy);
       for (const { id, state, detail } of ran)
         this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
-      if (ran.length > 0) void this.sweep('request');
+      const before = this.#awaited.size;
+      if (before > 0) await this.#await(tip);
+      if (ran.length > 0 || this.#awaited.size < before) void this.sweep('request');
     } catch (error) {
       this.#options.log(`error requests: ${this.#house.redact(asFault(error, 'ENGINE_REFUSED').message)}`);
     }
+  }
+
+  async #await(tip: string): Promise<void> {
+    if (!this.#house.trust?.anchor) return;
+    try {
+      const { awaitedStacks } = await import('../operations/trust/awaited.ts');
+      this.#awaited = await awaitedStacks(this.#house, tip);
+    } catch {
+      // What is wrong with it is said where requests are carried out.
+      this.#awaited = new Map();
+    }
+  }
+
+  #holdOf(stack: LoadedStack): Hold | null {
+    const { store } = this.#house;
+    const request = this.#awaited.get(stack.name);
+    if (request !== undefined && store.applied(stack.name) === null && store.attempt(stack.name) === null) {
+      const reason = `the request ${request} brings it back from an archive first`;
+      return { kind: 'held', reason, sinceMs: this.#house.clock.nowMs(), untilMs: 0, service: '' };
+    }
+    return holdNow(this.#house, stack, this.#restoring);
   }
 
   /** Judges all stacks from one look and queues those that need work. `everything` also inspects each container. */
@@ -331,7 +365,7 @@ export class Controller {
 
   /** Held stacks are settled in the sweep: they need no pass. */
   #heldBack(one: Judged): boolean {
-    return holdNow(this.#house, one.stack, this.#restoring) !== null;
+    return this.#holdOf(one.stack) !== null;
   }
 
   async #pass(name: string, triggers: ReadonlySet<string>): Promise<Answer> {
@@ -384,7 +418,7 @@ export class Controller {
   async #work(one: Judged, trigger: string): Promise<Answer> {
     const { clock } = this.#house;
     const now = clock.nowMs();
-    const hold = holdNow(this.#house, one.stack, this.#restoring);
+    const hold = this.#holdOf(one.stack);
     if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (!needsWork(one)) return this.#settleJudged(one);
     const { situation } = one.diff;
@@ -471,7 +505,7 @@ export class Controller {
   }
 
   #settleJudged(one: Judged): Answer {
-    const hold = holdNow(this.#house, one.stack, this.#restoring);
+    const hold = this.#holdOf(one.stack);
     if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (one.diff.changes.length > 0)
       return this.#settle(one.name, one, {
@@ -651,6 +685,17 @@ export class Controller {
         const fault = asFault(error, 'RESTORE_FAILED');
         this.#options.log(`error ${plan.target}: ${this.#house.redact(fault.message)}`);
       }
+  }
+
+  /** Before anything is staged anew or taken away: a helper keeps its volume in use. */
+  async #sweepHelpers(): Promise<void> {
+    const { payloads, settings } = this.#house;
+    try {
+      for (const name of (await payloads?.sweepHelpers(settings.hasEnded, this.#stop.signal)) ?? [])
+        this.#options.log(`removed the helper ${name} of a process that is gone`);
+    } catch (error) {
+      this.#troubled('removing helpers', error);
+    }
   }
 
   async #sweepKept(): Promise<void> {

@@ -103,7 +103,7 @@ export const FAULTS = {
   ARCHIVE_INVALID: { retry: 'person', help: 'this is no archive of Windlass, or not a whole one; fetch it again' },
   ARCHIVE_UNTRUSTED: {
     retry: 'person',
-    help: 'the signature of the manifest was made by no key that this controller knows; check where the archive comes from',
+    help: 'it was signed by no key that this controller knows. If it is your own and its controller is gone: `windlass backups import FILE --trust-key KEY`, with the key that `backups export` or `backups show` told there; else check where it comes from',
   },
   ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
   ARCHIVE_IN_USE: { retry: 'person', help: 'remove the group archive that names it first' },

@@ -8,7 +8,7 @@ import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desi
 import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
 import { isSecretValue, secretValuesOf } from '../core/render/secret-values.ts';
 import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
-import { portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
+import { enclose, portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import { parseDocument } from '../core/spec/document.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
@@ -336,7 +336,8 @@ export class Resolver {
       };
       const stable = (out: string) => out.replaceAll(scratch.directory, context.treeDir);
       let raw = await runtime.resolve(input);
-      const bare = withoutPorts(raw, variant);
+      const { enclosed } = variant;
+      const bare = enclosed ? enclose(raw, enclosed, scratch.directory) : withoutPorts(raw, variant);
       if (bare !== null) {
         const ports = portsOverride(variant);
         input = { ...input, files: [], text: bare, overrides: ports === null ? [] : [ports] };

@@ -93,5 +93,7 @@ export interface Payloads {
   inspectVolume(name: string, signal: AbortSignal): Promise<VolumeFacts | null>;
   /** An estimate of the engine; null when it does not know. Slow on engines with much data. */
   volumeSizeBytes(name: string, signal: AbortSignal): Promise<number | null>;
+  /** Removes what a killed process made to reach volumes with; names of what is gone. */
+  sweepHelpers(hasEnded: (owner: string) => boolean, signal: AbortSignal): Promise<readonly string[]>;
   close(): void;
 }

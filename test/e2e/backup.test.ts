@@ -146,7 +146,7 @@ describe('a backup of PostgreSQL', () => {
 
   it('is read again as a whole; one byte that flipped is found, and which blob it is', async () => {
     expect(await good('backups', 'verify', id.slice(0, 12))).toMatch(/: right, \d+ blobs/);
-    expect(await good('get', PG)).toMatch(/^backup .* verified \d+s ago$/m);
+    expect(await good('get', PG)).toMatch(/^backup .* read again \d+s ago, never verified$/m);
     const { digest } = (await show(id)).manifest.payloads[0]!.blob;
     const file = blobFile(digest);
     const bytes = readFileSync(file);

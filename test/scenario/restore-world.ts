@@ -89,7 +89,8 @@ export class RestoreWorld {
   #open(): Workbench {
     const { process } = this;
     const { house } = this.sim;
-    const reads = /^(find|mark|list|read|inspectVolume|volumeSizeBytes|close|info|observe|events|resolve|logs)/;
+    const reads =
+      /^(find|mark|list|read|inspectVolume|volumeSizeBytes|sweepHelpers|close|info|observe|events|resolve|logs)/;
     const opened: House = {
       ...house,
       store: process.guard('store', house.store, (name) => /^(put|delete|append|journal$|forget)/.test(name)),
@@ -188,6 +189,7 @@ export class RestoreWorld {
       },
       inspectVolume,
       volumeSizeBytes: async () => 3 * 1024 * 1024,
+      sweepHelpers: async () => [],
       close: () => {},
     };
   }

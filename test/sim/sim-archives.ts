@@ -101,6 +101,7 @@ export class SimArchives {
           ? { name, driver: 'local', driverOpts: {}, labels: {}, mountpoint: `/volumes/${name}`, createdAt: '1' }
           : null,
       volumeSizeBytes: async () => null,
+      sweepHelpers: async () => [],
       close() {},
     };
   }

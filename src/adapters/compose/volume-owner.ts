@@ -7,6 +7,8 @@ import type { ApiClient } from './api-client.ts';
 const mountPoint = 'windlass-volume';
 /** Lets helpers that a crash left behind be found. */
 export const helperLabel = 'dev.windlass.helper';
+/** Whose it is: host and process. */
+export const helperOwnerLabel = 'dev.windlass.helper-owner';
 
 export async function chownVolumeRoot(
   client: ApiClient,

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../core/fault.ts';
 import { type ApiClient, aborted } from '../compose/api-client.ts';
-import { chownVolumeRoot, helperLabel } from '../compose/volume-owner.ts';
+import { chownVolumeRoot, helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
 import { writeTar } from './tar-command.ts';
 import { nameOf, type Place, type Way } from './way.ts';
@@ -24,6 +24,8 @@ export function openEngineArchive(options: {
   readonly env: Readonly<Record<string, string>>;
   /** Any will do: nothing of it is run. Null = the first that the engine has. */
   readonly image: string | null;
+  /** Of this process, for whoever sweeps. */
+  readonly owner: string;
 }): Way {
   const { programs, client, env } = options;
 
@@ -49,7 +51,7 @@ export function openEngineArchive(options: {
       body: {
         Image: image,
         Entrypoint: ['true'],
-        Labels: { [helperLabel]: 'payload' },
+        Labels: { [helperLabel]: 'payload', [helperOwnerLabel]: options.owner },
         NetworkDisabled: true,
         HostConfig: {
           NetworkMode: 'none',

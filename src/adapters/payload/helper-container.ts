@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Fault } from '../../core/fault.ts';
 import type { ApiClient } from '../compose/api-client.ts';
 import { refusal } from '../compose/refusal.ts';
-import { helperLabel } from '../compose/volume-owner.ts';
+import { helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
 import { createArguments, extractArguments, readTar, TAR_ENVIRONMENT, writeTar } from './tar-command.ts';
 import { nameOf, type Place, type Way } from './way.ts';
@@ -26,6 +26,8 @@ export function openHelperContainer(options: {
   readonly env: Readonly<Record<string, string>>;
   /** Holds GNU tar; never pulled. */
   readonly image: string | null;
+  /** Of this process, for whoever sweeps. */
+  readonly owner: string;
 }): Way {
   const { programs, client, env, image } = options;
   const probed = new Map<string, boolean>();
@@ -40,6 +42,7 @@ export function openHelperContainer(options: {
       'run',
       `--name=${name}`,
       `--label=${helperLabel}=payload`,
+      `--label=${helperOwnerLabel}=${options.owner}`,
       '--rm',
       '--sig-proxy=false',
       ...(mode === 'write' ? ['--interactive'] : []),

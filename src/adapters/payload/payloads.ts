@@ -23,6 +23,7 @@ import { ProcessError, type Programs } from '../process/run.ts';
 import { openEngineArchive } from './engine-archive.ts';
 import { openHelperContainer } from './helper-container.ts';
 import { openHostPath } from './host-path.ts';
+import { sweepHelpers } from './sweep-helpers.ts';
 import { openVolumes } from './volumes.ts';
 import { nameOf, type Place, type Way } from './way.ts';
 import { compressed, decompressed, tooLarge } from './zstd-stream.ts';
@@ -34,6 +35,8 @@ export interface PayloadsOptions {
   readonly programs: Programs;
   /** An image on the engine that has GNU tar; null = no helper containers. */
   readonly helperImage: string | null;
+  /** Of this process: what it leaves when it is killed is known by it. */
+  readonly owner?: string;
   /** Which ways are tried, in this order. */
   readonly ways?: readonly Exclude<PayloadRecord['way'], 'memory'>[];
   readonly callMs?: number;
@@ -55,7 +58,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
   const limits = { deadlineMs: options.callMs ?? DEFAULT_CALL_MS, maxBytes: ANSWER_BYTES, maxSockets: 8 };
   const client = openApiClient(host, limits);
   const volumes = openVolumes(client);
-  const { programs, helperImage } = options;
+  const { programs, helperImage, owner = '' } = options;
   const env = {
     PATH: environment['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
     HOME: environment['HOME'] ?? '/',
@@ -65,8 +68,8 @@ export function openPayloads(options: PayloadsOptions): Payloads {
   };
   const all: Readonly<Record<(typeof DEFAULT_WAYS)[number], Way>> = {
     'host-path': openHostPath({ programs, client, isRoot: options.isRoot ?? process.getuid?.() === 0 }),
-    'helper-container': openHelperContainer({ programs, client, env, image: helperImage }),
-    'engine-api': openEngineArchive({ programs, client, env, image: helperImage }),
+    'helper-container': openHelperContainer({ programs, client, env, image: helperImage, owner }),
+    'engine-api': openEngineArchive({ programs, client, env, image: helperImage, owner }),
   };
   const ways = (options.ways ?? DEFAULT_WAYS).map((kind) => all[kind]);
 
@@ -273,6 +276,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     removeVolume: (name, signal) => volumes.remove(name, signal),
     inspectVolume: (name, signal) => volumes.find(name, signal),
     volumeSizeBytes: (name, signal) => volumes.sizeBytes(name, signal),
+    sweepHelpers: (hasEnded, signal) => sweepHelpers(client, hasEnded, signal),
     close: () => client.close(),
   };
 }

@@ -2,6 +2,7 @@
 import { Fault } from '../../core/fault.ts';
 import type { NewVolume, VolumeFacts } from '../../ports/payloads.ts';
 import type { ApiClient } from '../compose/api-client.ts';
+import { removeOwnerHelpers } from './sweep-helpers.ts';
 
 const SIZE_MS = 10 * 60_000;
 
@@ -60,6 +61,9 @@ export function openVolumes(client: ApiClient): Volumes {
       });
     },
     async remove(name, signal) {
+      const { status } = await client.send({ method: 'DELETE', path: pathOf(name), accept: [404, 409], signal });
+      if (status !== 409) return;
+      await removeOwnerHelpers(client, name, signal);
       await client.send({ method: 'DELETE', path: pathOf(name), accept: [404], signal });
     },
     async sizeBytes(name, signal) {

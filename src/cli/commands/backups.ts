@@ -4,6 +4,7 @@ import type { ListedArchive } from '../../surface.ts';
 import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { formatSize } from '../views/size.ts';
+import { formatTook } from '../views/status.ts';
 import { formatTable, oneLine } from '../views/table.ts';
 
 export const backup: Command = {
@@ -43,18 +44,20 @@ export const list: Command = {
     const desk = await surface('state');
     const archives = await desk.archives.list(args[0]);
     const nowMs = desk.house.clock.nowMs();
-    if (json) io.json(archives.map(({ listed, verifiedAtMs }) => ({ ...listed, verifiedAtMs })));
+    if (json) io.json(archives.map(({ listed, ...known }) => ({ ...listed, ...known })));
     else if (archives.length === 0) io.words('there are no archives');
     else
       io.data(
         formatTable(
-          ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'VERIFIED'],
-          archives.map(({ listed, verifiedAtMs }) => [
+          ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'TOOK', 'READ', 'VERIFIED'],
+          archives.map(({ listed, readAtMs, verifiedAtMs, durationMs }) => [
             listed.id.slice(0, 12),
             nameOf(listed),
             listed.kind === 'archive' ? listed.purpose : listed.kind,
             listed.kind === 'damaged' ? '-' : formatAge(nowMs - listed.madeAtMs),
             listed.kind === 'archive' ? formatSize(listed.sizeBytes) : '-',
+            durationMs === null ? '-' : formatTook(durationMs),
+            readAtMs === null ? 'never' : formatAge(nowMs - readAtMs),
             verifiedAtMs === null ? 'never' : formatAge(nowMs - verifiedAtMs),
           ]),
           io.width,
@@ -122,6 +125,23 @@ export const verify: Command = {
         for (const bad of one.wrong) io.data(`  ${bad.kind} ${bad.digest}: ${bad.what}`);
       }
     return results.every((one) => one.wrong.length === 0) ? EXIT.done : EXIT.failed;
+  },
+};
+
+export const drill: Command = {
+  words: ['backups', 'drill'],
+  summary:
+    'rehearse a restore: the newest archive under a scratch name, apart from everything; its `test` hooks run, then it is taken away',
+  usage: 'STACK',
+  example: 'windlass backups drill shop',
+  arity: [1, 1],
+  drains: true,
+  async run({ io, json, args, surface, now }) {
+    const desk = await surface();
+    const done = await desk.drill(args[0] ?? '', now, (line) => io.words(oneLine(line)));
+    if (json) io.json(done);
+    else io.data(`${done.archive}: verified in ${formatTook(done.durationMs)}: ${done.message}`);
+    return EXIT.done;
   },
 };
 

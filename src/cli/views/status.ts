@@ -60,6 +60,7 @@ export function formatStatus(io: Painter, one: StackStatus, lastRun: RunRecord |
     ]);
   }
   if (one.backup) rows.push(...formatBackup(io, one.backup, nowMs));
+  if (one.drill) rows.push(...formatDrill(io, one.drill, nowMs));
   for (const hold of one.holds) rows.push(['hold', formatHold(hold)]);
   if (lastRun)
     rows.push([
@@ -72,7 +73,27 @@ export function formatStatus(io: Painter, one: StackStatus, lastRun: RunRecord |
   ].join('\n');
 }
 
-const formatTook = (ms: number): string => (ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : formatAge(ms));
+export const formatTook = (ms: number): string => (ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : formatAge(ms));
+
+function formatDrill(
+  io: Painter,
+  { schedule, nextMs, last, verified }: NonNullable<StackStatus['drill']>,
+  nowMs: number,
+): [string, string][] {
+  const rows: [string, string][] = [];
+  if (last) {
+    const text = `${last.archive.slice(0, 12) || 'no archive'}, ${last.outcome} ${formatAge(nowMs - last.atMs)} ago, took ${formatTook(last.durationMs)}: ${oneLine(last.message)}`;
+    rows.push(['drill', last.outcome === 'verified' ? text : io.paint('red', text)]);
+  } else rows.push(['drill', io.paint('yellow', 'none yet')]);
+  if (verified && verified.archive !== last?.archive)
+    rows.push(['verified', `${verified.archive.slice(0, 12)}, ${formatAge(nowMs - verified.atMs)} ago`]);
+  if (schedule !== null)
+    rows.push([
+      'drills',
+      `${schedule} UTC${nextMs === null ? '' : `, next ${new Date(nextMs).toISOString().slice(0, 16)}Z`}`,
+    ]);
+  return rows;
+}
 
 function formatBackup(
   io: Painter,
@@ -83,7 +104,7 @@ function formatBackup(
   if (last)
     rows.push([
       'backup',
-      `${last.archive.slice(0, 12)}, ${formatAge(nowMs - last.atMs)} ago, ${formatSize(last.sizeBytes)}, took ${formatTook(last.durationMs)}, ${last.verifiedAtMs === null ? 'never verified' : `verified ${formatAge(nowMs - last.verifiedAtMs)} ago`}`,
+      `${last.archive.slice(0, 12)}, ${formatAge(nowMs - last.atMs)} ago, ${formatSize(last.sizeBytes)}, took ${formatTook(last.durationMs)}, ${last.readAtMs === null ? '' : `read again ${formatAge(nowMs - last.readAtMs)} ago, `}${last.verifiedAtMs === null ? 'never verified' : `verified ${formatAge(nowMs - last.verifiedAtMs)} ago`}`,
     ]);
   else rows.push(['backup', io.paint('yellow', 'none yet')]);
   if (schedule !== null)

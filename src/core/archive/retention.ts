@@ -13,8 +13,10 @@ export interface Retained {
   readonly madeAtMs: number;
   /** `safety`: taken before a restore, kept by its request and for a time of its own; never counted. */
   readonly purpose: 'backup' | 'safety';
-  /** When a drill or `backups verify` last found it right; null = never. */
+  /** When a drill last found it right; null = never. */
   readonly verifiedAtMs: number | null;
+  /** When `backups verify` last read it and found every digest right; absent or null = never. */
+  readonly readAtMs?: number | null;
 }
 
 export interface RetentionInput {
@@ -75,6 +77,8 @@ export function retain(input: RetentionInput): readonly Verdict[] {
   if (counted[0]) say(counted[0].id, 'the newest');
   const verified = archives.filter((one) => one.verifiedAtMs !== null).sort((a, b) => newestFirst(a, b))[0];
   if (verified) say(verified.id, 'the last verified one');
+  const read = archives.find((one) => typeof one.readAtMs === 'number');
+  if (read) say(read.id, 'the last one that was read again and found right');
   for (const one of archives) {
     const pin = pins.get(one.id);
     if (pin !== undefined) say(one.id, `pinned by ${pin}`);

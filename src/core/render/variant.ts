@@ -15,6 +15,9 @@ export interface Variant {
   readonly ports?: Readonly<Record<string, readonly string[]>>;
   /** Nothing is published and no container has a name of its own, so that it can run beside the original. */
   readonly isolated?: boolean;
+  /** Nothing outside notices it, and it reaches nothing outside: networks of its own without a way out, volumes of its own, no folder of the
+   * host. Networks of these projects stay, for providers that are enclosed as well. */
+  readonly enclosed?: readonly string[];
   /** In the place of the one on record. */
   readonly generation?: Generation;
 }
@@ -37,9 +40,86 @@ export function withoutPorts(text: string, { ports = {}, isolated = false }: Var
   return writeRaw(project);
 }
 
+/** What lets others find a container, or lets it act on others: names and labels that routers watch, logs that are shipped, the host's own. */
+const OPENINGS = new Set([
+  ...['ports', 'container_name', 'labels', 'logging', 'external_links', 'volumes_from', 'mac_address', 'annotations'],
+  ...['pid', 'ipc', 'uts', 'userns_mode', 'cgroup', 'cgroup_parent', 'privileged', 'devices', 'device_cgroup_rules'],
+  ...['gpus', 'use_api_socket', 'provider'],
+]);
+const OWN_NETWORK_MODES = /^(?:none$|service:)/;
+
+/** `directory`: of the project's files, in this very text. */
+export function enclose(text: string, projects: readonly string[], directory: string): string {
+  let project = readRaw(text);
+  const nameOf = (entry: RawEntry): string => {
+    const name = fieldOf(entry.value, 'name');
+    return name ? String(toJs(name)) : entry.key;
+  };
+  const own = fieldOf(project, 'name');
+  const prefix = own ? String(toJs(own)) : '';
+  const isTheirs = (entry: RawEntry): boolean => projects.some((one) => nameOf(entry).startsWith(`${one}_`));
+  const object = (fields: Readonly<Record<string, RawValue>>): RawValue => ({
+    kind: 'object',
+    entries: Object.entries(fields).map(([key, value]) => ({ key, rawKey: JSON.stringify(key), value })),
+  });
+  const network = (key: string): RawEntry => ({
+    key,
+    rawKey: JSON.stringify(key),
+    value: object({ name: scalar(`${prefix}_${key}`), internal: { kind: 'scalar', raw: 'true' } }),
+  });
+  const networks = entriesOf(fieldOf(project, 'networks')).map((one) => (isTheirs(one) ? one : network(one.key)));
+  // Compose makes it for whoever names none, and would give it a way out.
+  if (!networks.some((one) => one.key === 'default')) networks.push(network('default'));
+  const rest = entriesOf(project).filter(({ key }) => key !== 'networks');
+  project = {
+    kind: 'object',
+    entries: [...rest, { key: 'networks', rawKey: '"networks"', value: { kind: 'object', entries: networks } }],
+  };
+  project = mapField(project, 'volumes', (all) =>
+    mapEntries(all, (volume) => ({ ...volume, value: object({ name: scalar(`${prefix}_${volume.key}`) }) })),
+  );
+  const isInside = (mount: RawValue): boolean => {
+    const field = (key: string): string => {
+      const found = fieldOf(mount, key);
+      return found ? String(toJs(found)) : '';
+    };
+    if (field('type') !== 'bind') return ['volume', 'tmpfs'].includes(field('type'));
+    const source = field('source');
+    return source.startsWith(`${directory}/`) && !source.split('/').includes('..');
+  };
+  project = mapField(project, 'services', (all) =>
+    mapEntries(all, (service) => {
+      const isBuilt = fieldOf(service.value, 'build') !== undefined;
+      const entries = entriesOf(service.value).filter(
+        ({ key, value }) =>
+          !OPENINGS.has(key) &&
+          !(key === 'network_mode' && !OWN_NETWORK_MODES.test(String(toJs(value)))) &&
+          // Under a name of its own: what is built is never taken for the image of the original.
+          !(key === 'image' && isBuilt),
+      );
+      let value: RawValue = { kind: 'object', entries };
+      value = mapField(value, 'volumes', (mounts) =>
+        mounts.kind !== 'array' ? mounts : { kind: 'array', items: mounts.items.filter(isInside) },
+      );
+      // No address of its own: the original has it.
+      value = mapField(value, 'networks', (networks) =>
+        mapEntries(networks, (one) => ({
+          ...one,
+          value:
+            one.value.kind === 'object'
+              ? { kind: 'object', entries: entriesOf(one.value).filter(({ key }) => key === 'aliases') }
+              : one.value,
+        })),
+      );
+      return { ...service, value };
+    }),
+  );
+  return writeRaw(project);
+}
+
 /** The override that puts ports in; null when there are none. */
-export function portsOverride({ ports = {}, isolated = false }: Variant): string | null {
-  if (isolated || Object.keys(ports).length === 0) return null;
+export function portsOverride({ ports = {}, isolated = false, enclosed }: Variant): string | null {
+  if (isolated || enclosed || Object.keys(ports).length === 0) return null;
   return JSON.stringify({
     services: Object.fromEntries(Object.entries(ports).map(([service, published]) => [service, { ports: published }])),
   });

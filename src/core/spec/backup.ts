@@ -11,6 +11,11 @@ import { didYouMean, listed } from './suggest.ts';
 export const QUIESCE = ['stop', 'pause', 'none'] as const;
 export type Quiesce = (typeof QUIESCE)[number];
 
+const PathGlob = Type.String({
+  pattern: '^(?!/)(?!(?:.*/)?\\.\\.(?:/|$))[^\\\\\\u0000-\\u001f]{1,500}$',
+  description: 'a glob below the root of the volume; `*` matches no slash, and a folder leaves with all that is in it',
+});
+
 const JobNames = Type.Array(Name, { minItems: 1, maxItems: 100, uniqueItems: true, description: 'names of jobs' });
 
 export const Backup = Type.Object(
@@ -31,6 +36,13 @@ export const Backup = Type.Object(
           exclude: Type.Optional(Type.Array(VolumeGlob, { minItems: 1, maxItems: 100 })),
         },
         { ...strict, minProperties: 1, description: 'which volumes are captured; all when nothing is said' },
+      ),
+    ),
+    exclude: Type.Optional(
+      mapOf(
+        VolumeGlob,
+        Type.Array(PathGlob, { minItems: 1, maxItems: 100 }),
+        'volume or mounted folder → what in it is not captured: caches, sockets, device nodes; the archive says so',
       ),
     ),
     dump: Type.Optional({ ...JobNames, description: 'jobs that write dumps, run in pre_backup, in this order' }),
@@ -57,6 +69,10 @@ export function captures(backup: Backup | null, name: string): boolean {
   const isNamed = (globs: readonly string[]): boolean => globs.some((glob) => matchGlob(glob, name));
   return (include === undefined || isNamed(include)) && !(exclude !== undefined && isNamed(exclude));
 }
+
+/** What is left out of a volume or bind mount (as for `captures`), below its root. */
+export const leftOut = (backup: Backup | null, name: string): readonly string[] =>
+  Object.entries(backup?.exclude ?? {}).flatMap(([glob, paths]) => (matchGlob(glob, name) ? paths : []));
 
 /** Does this volume or bind mount (as for `captures`) lie in the restic repository? */
 export const isForRestic = (settings: Static<typeof BackupSettings>, name: string): boolean =>

@@ -29,6 +29,7 @@ export interface MadeCommit {
   readonly files: readonly MadeFile[];
   readonly ports?: Variant['ports'];
   readonly isolated?: boolean;
+  readonly enclosed?: Variant['enclosed'];
 }
 
 const madeKey = (commit: string): string => `restored/${commit}`;
@@ -160,10 +161,11 @@ export class ArchiveSource implements Source {
     const made = this.#made(commit);
     if (!made) return this.#behind.variant?.(commit) ?? null;
     const generation = this.#offered.get(commit)?.generation ?? null;
-    const { ports, isolated } = made;
+    const { ports, isolated, enclosed } = made;
     return {
       ...(ports ? { ports } : {}),
       ...(isolated ? { isolated } : {}),
+      ...(enclosed ? { enclosed } : {}),
       ...(generation ? { generation } : {}),
     };
   }

@@ -9,21 +9,30 @@ import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
+import { tookKey } from './backup.ts';
+import { drilledAtMs, drilledKey, drillingRecords } from './drill-record.ts';
 
 /** Named value: public keys of other controllers that a person trusts, base64. */
 export const TRUSTED_KEYS = 'archive-keys';
-const verifiedKey = (id: string): string => `archive-verified/${id}`;
+const readKey = (id: string): string => `archive-verified/${id}`;
 
 /** When an archive was last read as a whole and found right; null = never. */
-export const verifiedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
-  (store.value(verifiedKey(id)) as number | undefined) ?? null;
+export const readAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
+  (store.value(readKey(id)) as number | undefined) ?? null;
+
+/** When a drill with it last ended well: nothing less proves an archive. */
+export const verifiedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null => drilledAtMs(store, id);
 
 type Archive = Extract<Listed, { kind: 'archive' }>;
 
 export interface ListedArchive {
   readonly listed: Listed;
   /** When it was last read as a whole and found right; null = never. */
+  readonly readAtMs: number | null;
+  /** When a drill with it last ended well; null = never. */
   readonly verifiedAtMs: number | null;
+  /** How long it took to make; null = not on record. */
+  readonly durationMs: number | null;
 }
 
 export class Archives {
@@ -41,7 +50,12 @@ export class Archives {
     const all = await this.#archives.store.list();
     return all
       .filter((one) => stack === undefined || (one.kind === 'archive' && one.stack === stack))
-      .map((listed) => ({ listed, verifiedAtMs: this.#verifiedAt(listed.id) }));
+      .map((listed) => ({
+        listed,
+        readAtMs: readAtMs(this.#house, listed.id),
+        verifiedAtMs: verifiedAtMs(this.#house, listed.id),
+        durationMs: (this.#house.store.value(tookKey(listed.id)) as number | undefined) ?? null,
+      }));
   }
 
   /** The full id of the one archive that begins so. Throws ARCHIVE_MISSING, USAGE when it is not one. */
@@ -65,8 +79,8 @@ export class Archives {
   async verify(id: string, signal: AbortSignal): Promise<Verification> {
     await this.show(id);
     const verification = await this.#archives.store.verify(id, signal);
-    if (verification.wrong.length === 0) this.#house.store.putValue(verifiedKey(id), this.#house.clock.nowMs());
-    else this.#house.store.deleteValue(verifiedKey(id));
+    if (verification.wrong.length === 0) this.#house.store.putValue(readKey(id), this.#house.clock.nowMs());
+    else for (const key of [readKey(id), drilledKey(id)]) this.#house.store.deleteValue(key);
     return verification;
   }
 
@@ -82,6 +96,8 @@ export class Archives {
       if (one.kind === 'group')
         for (const member of one.members) pins.set(member.archive, `group archive ${one.id.slice(0, 12)}`);
     for (const [id, why] of this.#pinnedByRequests()) pins.set(id, why);
+    for (const { stack: of, archives } of drillingRecords(this.#house.store))
+      for (const id of archives) pins.set(id, `the drill of ${of}`);
     const byStack = new Map<string, Archive[]>();
     for (const one of all)
       if (one.kind === 'archive' && (stack === undefined || one.stack === stack))
@@ -101,7 +117,7 @@ export class Archives {
       for (const { id, isKept } of verdicts) {
         if (isKept) continue;
         await this.#archives.store.remove(id);
-        this.#house.store.deleteValue(verifiedKey(id));
+        for (const key of [readKey(id), drilledKey(id), tookKey(id)]) this.#house.store.deleteValue(key);
       }
       await this.#archives.store.collect();
     }
@@ -124,11 +140,13 @@ export class Archives {
   }
 
   #retained({ id, madeAtMs, purpose }: Archive): Retained {
-    return { id, madeAtMs, purpose, verifiedAtMs: this.#verifiedAt(id) };
-  }
-
-  #verifiedAt(id: string): number | null {
-    return verifiedAtMs(this.#house, id);
+    return {
+      id,
+      madeAtMs,
+      purpose,
+      verifiedAtMs: verifiedAtMs(this.#house, id),
+      readAtMs: readAtMs(this.#house, id),
+    };
   }
 
   /** Requests that are open or at work need their archive; an unreadable one needs what it may need, so nothing is guessed of it. */

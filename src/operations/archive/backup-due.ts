@@ -5,7 +5,7 @@ import { isDue, nextRunMs } from '../../core/status/schedule.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import type { House } from '../house.ts';
 import type { Workbench } from '../workbench.ts';
-import { backupSettingsOf, verifiedAtMs } from './archives.ts';
+import { backupSettingsOf, readAtMs, verifiedAtMs } from './archives.ts';
 import { type LastBackup, lastBackupKey } from './backup.ts';
 
 /** Tries of a scheduled backup that failed, one after the other. */
@@ -23,7 +23,7 @@ export interface BackupStatus {
   /** Cron expression in UTC; null = no controller has seen one. */
   readonly schedule: string | null;
   readonly nextMs: number | null;
-  readonly last: (LastBackup & { readonly verifiedAtMs: number | null }) | null;
+  readonly last: (LastBackup & { readonly readAtMs: number | null; readonly verifiedAtMs: number | null }) | null;
   readonly failing: FailingBackup | null;
 }
 
@@ -107,7 +107,11 @@ export function backupStatusOf({ house }: Workbench, name: string): BackupStatus
   return {
     schedule,
     nextMs: schedule === null ? null : nextRunMs(schedule, house.clock.nowMs()),
-    last: last && { ...last, verifiedAtMs: verifiedAtMs(house, last.archive) },
+    last: last && {
+      ...last,
+      readAtMs: readAtMs(house, last.archive),
+      verifiedAtMs: verifiedAtMs(house, last.archive),
+    },
     failing,
   };
 }

@@ -5,7 +5,15 @@ import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from
 import type { PayloadRecord } from '../../core/archive/payload.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
-import { type Backup, bootOf, captures, effectiveSettings, isForRestic, type Quiesce } from '../../core/spec/backup.ts';
+import {
+  type Backup,
+  bootOf,
+  captures,
+  effectiveSettings,
+  isForRestic,
+  leftOut,
+  type Quiesce,
+} from '../../core/spec/backup.ts';
 import { parseDocument } from '../../core/spec/document.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
 import { isSecretScheme, parseMint, parseRef } from '../../core/spec/ref.ts';
@@ -45,6 +53,9 @@ export interface LastBackup extends BackedUp {
   readonly atMs: number;
   readonly durationMs: number;
 }
+
+/** How long one took to make, in ms. */
+export const tookKey = (archive: string): string => `archive-took/${archive}`;
 
 export const lastBackupKey = (stack: string): string => `last-backup/${stack}`;
 
@@ -101,6 +112,7 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
       const last: LastBackup = { ...done, atMs: clock.nowMs(), durationMs: clock.nowMs() - begun.startedAtMs };
       store.putValue(lastBackupKey(stack), last);
     }
+    store.putValue(tookKey(done.archive), clock.nowMs() - begun.startedAtMs);
     end('succeeded', `archive ${done.archive.slice(0, 12)}`);
     return done;
   } catch (error) {
@@ -135,14 +147,15 @@ async function capture(
     try {
       await rest(bench, stack.name, desired.project, how, signal);
       for (const { source, kind, name } of captured) {
+        const exclude = leftOut(said, kind === 'volume' ? name : `./${name}`);
         note(`reading ${kind} ${name}`);
         if (repository && inRestic.has(source)) {
-          const reading = payloads.read(source, { signal, plain: true });
+          const reading = payloads.read(source, { signal, exclude, plain: true });
           const put = await repository.put(reading.stream, { stack: stack.name, signal });
           records.push({ kind, name, format: 'tar', ...put, ...(await reading.done) });
           continue;
         }
-        const reading = payloads.read(source, { signal });
+        const reading = payloads.read(source, { signal, exclude });
         const blob = await archives.store.putBlob(reading.stream, signal);
         kept.push(blob.digest);
         records.push({ kind, name, format: 'tar+zstd', blob, ...(await reading.done) });
@@ -264,6 +277,9 @@ async function sourcesOf(
       source: { kind: 'folder', path: `${tree}/${path}`, within: tree },
       services: users,
     });
+  for (const { kind, name } of captured)
+    for (const path of leftOut(said, kind === 'volume' ? name : `./${name}`))
+      notCaptured.push(`${path} of ${kind} ${name} is excluded by backup.yaml`);
   return { captured, notCaptured };
 }
 

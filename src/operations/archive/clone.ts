@@ -124,7 +124,7 @@ function words({ operation, stack, target, archive, secrets, restore: planned }:
 }
 
 /** What bears the name already, volumes too: data that somebody left there would be taken for the clone's. */
-async function takenBy(bench: Workbench, target: string): Promise<string | null> {
+export async function takenBy(bench: Workbench, target: string): Promise<string | null> {
   const { store } = bench.house;
   if (store.applied(target)) return 'a stack is deployed';
   if (store.attempt(target)) return 'a deploy is under way';

@@ -93,6 +93,19 @@ function releaseSafetyArchives(store: Store, nowMs: number): void {
   }
 }
 
+/** What became of a request is told for so long; its receipt stays. */
+const RECORD_MS = 90 * 24 * 60 * 60_000;
+
+/** Records hold whole plans. Those of a restore that did not end stay, and those that data of before is still kept for. */
+function trimRecords(store: Store, nowMs: number): void {
+  const needed = new Set(keptData(store).map((one) => one.restore));
+  for (const about of ['restore/', 'recover/', 'clone/'])
+    for (const [key, value] of store.values(about)) {
+      const { id, endedAtMs } = value as { readonly id: string; readonly endedAtMs: number };
+      if (endedAtMs > 0 && endedAtMs + RECORD_MS <= nowMs && !needed.has(id)) store.deleteValue(key);
+    }
+}
+
 /** Is it the data that the stack runs on, or may it be? In doubt it is. */
 function isLive({ house: { store, settings } }: Workbench, one: Kept): boolean {
   const applied = store.applied(one.stack);
@@ -112,6 +125,7 @@ function isLive({ house: { store, settings } }: Workbench, one: Kept): boolean {
 export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<readonly string[]> {
   const { store, clock, payloads, files, runtime } = bench.house;
   releaseSafetyArchives(store, clock.nowMs());
+  trimRecords(store, clock.nowMs());
   const due = keptData(store).filter((one) => one.untilMs <= clock.nowMs());
   if (due.length === 0 || payloads === null) return [];
   const { containers } = (await bench.look.fresh('known')).observed;

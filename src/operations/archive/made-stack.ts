@@ -17,6 +17,8 @@ export interface Overrides {
   readonly skipIntegration?: readonly string[];
   /** `mint`: the values of the archive are left alone, and what can be minted is minted anew. Default `copy`. */
   readonly secrets?: 'copy' | 'mint';
+  /** Apart from everything but these projects, which are apart as well: for a drill. */
+  readonly enclosed?: readonly string[];
 }
 
 export interface MadeStackInput {
@@ -74,7 +76,7 @@ export async function madeStack(input: MadeStackInput): Promise<MadeStack> {
   byPath.set(docPath, textFile(docPath, stringifyDocument(document)));
   byPath.delete('fleet.yml');
   byPath.set('fleet.yaml', textFile('fleet.yaml', stringifyDocument(await fleetDocument(input, folders))));
-  const { ports } = overrides;
+  const { ports, enclosed } = overrides;
   const made: MadeCommit = {
     archive: input.archive,
     stack: target,
@@ -82,6 +84,7 @@ export async function madeStack(input: MadeStackInput): Promise<MadeStack> {
     madeAtMs: manifest.madeAtMs,
     files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)),
     ...(ports && Object.keys(ports).length > 0 ? { ports } : {}),
+    ...(enclosed ? { enclosed: [...enclosed] } : {}),
   };
   return { made, integrate, lines };
 }

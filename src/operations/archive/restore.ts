@@ -9,12 +9,14 @@ import { type HeldLeases, holdLeases } from '../leases.ts';
 import { treeDirOf } from '../resolve.ts';
 import { settleStack } from '../settle-stack.ts';
 import { takeUpHooks } from '../steps/run-hook.ts';
+import type { Judged } from '../survey.ts';
 import { needsWork, type Workbench } from '../workbench.ts';
 import { commitIdOf, forgetMade, type MadeCommit, putMade } from './archive-source.ts';
 import { bootName, deployAs, dropFirstBoot, firstBoot } from './first-boot.ts';
 import { GRACE_MS, generationOf, keep, mergeGenerations, putGeneration, safetyPin } from './generations.ts';
 import { judge, liveFleet, type RestorePlan, readArchive, toolsOf } from './plan-restore.ts';
 import { wake } from './quiesce.ts';
+import { formatReport, reportRestore } from './restore-report.ts';
 import { openVaultValues, type VaultBefore, vaultWrites } from './vault-values.ts';
 
 export interface RestoreOptions {
@@ -63,17 +65,20 @@ export interface RestoreRecord {
   readonly items: Readonly<Record<string, string>>;
 }
 
-const recordKey = (id: string): string => `restore/${id}`;
+export const recordKey = (id: string): string => `restore/${id}`;
 const RESTORE_LABEL = 'dev.windlass.restore';
 const pinKey = (archive: string): string => `archive-pin/${archive}`;
 
 export const restoreRecord = (house: Pick<House, 'store'>, id: string): RestoreRecord | null =>
   (house.store.value(recordKey(id)) as RestoreRecord | undefined) ?? null;
 
+/** Ids of restores that are rehearsals: one that was cut is taken away, never brought to its end. No request can bear such a name. */
+export const DRILL_IDS = 'drill/';
+
 /** Those that a dead controller left under way, oldest first. */
 export const unfinishedRestores = ({ store }: Pick<House, 'store'>): readonly RestoreRecord[] =>
   ([...store.values('restore/').values()] as RestoreRecord[])
-    .filter((one) => one.endedAtMs === 0)
+    .filter((one) => one.endedAtMs === 0 && !one.id.startsWith(DRILL_IDS))
     .sort((a, b) => a.startedAtMs - b.startedAtMs);
 
 /** Restores that this very process is at: leases know processes only. */
@@ -237,9 +242,23 @@ class Restoring {
         store.attempt(target) === null;
       const after = isDeployed ? judged : await deployAs(this.#bench, judged, 'restore', signal);
       settleStack(this.#house, target, { judged: after, newest: commit, outcome: { kind: 'deployed' }, failures: 0 });
+      this.#say('beside its archive', await this.#reported(after));
       this.#say(target, 'deployed and healthy', { phase: 'deployed' });
     }
     await this.#finish(clock.nowMs());
+  }
+
+  /** A report that cannot be made is said, and stops nothing. */
+  async #reported(judged: Judged): Promise<string> {
+    const { archives } = toolsOf(this.#house);
+    const { signal } = this.#options;
+    try {
+      const { manifest } = await readArchive(archives, this.#plan.archive);
+      return this.#house.redact(formatReport(await reportRestore(this.#bench, this.#plan, manifest, judged, signal)));
+    } catch (error) {
+      signal.throwIfAborted();
+      return `not compared: ${this.#house.redact(asFault(error, 'ENGINE_REFUSED').message)}`;
+    }
   }
 
   #prepare(): void {

@@ -15,7 +15,7 @@ export interface VaultValue {
 
 /** In memory only. Throws VAULT_KEY_WRONG when this controller is no recipient. */
 export async function openVaultValues(
-  { archives, vault, envelope }: House,
+  { archives, vault, envelope, hide }: House,
   { vault: sealed }: Manifest,
   signal: AbortSignal,
 ): Promise<readonly VaultValue[]> {
@@ -40,6 +40,7 @@ export async function openVaultValues(
   if (!Array.isArray(values) || !values.every(isValue)) throw invalid();
   const named = new Set(sealed.keys.map(({ scope, key }) => `${scope} ${key}`));
   if (values.length !== named.size || !values.every(({ scope, key }) => named.has(`${scope} ${key}`))) throw invalid();
+  for (const { value } of values) hide(value);
   return values;
 }
 

@@ -1,7 +1,7 @@
 // A variant of a resolved project changes what it names, and no spelling beside it.
 import { describe, expect, it } from 'vitest';
 import { hashesOf } from '../../../src/core/render/config-hash.ts';
-import { portsOverride, withGeneration, withoutPorts } from '../../../src/core/render/variant.ts';
+import { enclose, portsOverride, withGeneration, withoutPorts } from '../../../src/core/render/variant.ts';
 
 const TEXT = JSON.stringify({
   name: 'shop',
@@ -70,5 +70,64 @@ describe('ports of a variant', () => {
   it('stay where nothing is asked for', () => {
     expect(withoutPorts(TEXT, {})).toBeNull();
     expect(portsOverride({})).toBeNull();
+  });
+});
+
+describe('an enclosed project', () => {
+  const OPEN = JSON.stringify({
+    name: 'shop-drill',
+    services: {
+      web: {
+        image: 'web:1',
+        build: { context: '/scratch/web' },
+        container_name: 'web',
+        ports: [{ target: 80, published: '80' }],
+        labels: { 'traefik.enable': 'true' },
+        logging: { driver: 'gelf' },
+        privileged: true,
+        pid: 'host',
+        devices: ['/dev/sda'],
+        environment: { RATIO: '1' },
+        networks: { proxy: { ipv4_address: '10.9.8.7', aliases: ['web'] }, database: null },
+        volumes: [
+          { type: 'volume', source: 'data', target: '/data' },
+          { type: 'bind', source: '/scratch/conf', target: '/conf' },
+          { type: 'bind', source: '/scratch/../etc', target: '/etc/host' },
+          { type: 'bind', source: '/scratchpad', target: '/pad' },
+          { type: 'bind', source: '/var/run/docker.sock', target: '/var/run/docker.sock' },
+        ],
+      },
+      metrics: { image: 'metrics:1', network_mode: 'host' },
+      side: { image: 'side:1', network_mode: 'service:web' },
+    },
+    networks: {
+      proxy: { name: 'proxy', external: true, ipam: { config: [{ subnet: '10.9.8.0/24' }] } },
+      database: { name: 'pg-drill_default', external: true },
+    },
+    volumes: {
+      data: { name: 'precious', external: true },
+      nas: { name: 'nas', driver_opts: { type: 'nfs', device: ':/export' } },
+    },
+  });
+  const shut = JSON.parse(enclose(OPEN, ['pg-drill'], '/scratch'));
+
+  it('has networks of its own without a way out, but for those of the projects that it is enclosed with', () => {
+    expect(shut.networks).toEqual({
+      proxy: { name: 'shop-drill_proxy', internal: true },
+      database: { name: 'pg-drill_default', external: true },
+      default: { name: 'shop-drill_default', internal: true },
+    });
+    expect(shut.services.web.networks).toEqual({ proxy: { aliases: ['web'] }, database: null });
+    expect(shut.services.metrics.network_mode).toBeUndefined();
+    expect(shut.services.side.network_mode).toBe('service:web');
+  });
+
+  it('mounts no volume of another name, and no folder outside of its files', () => {
+    expect(shut.volumes).toEqual({ data: { name: 'shop-drill_data' }, nas: { name: 'shop-drill_nas' } });
+    expect(shut.services.web.volumes.map((one: { target: string }) => one.target)).toEqual(['/data', '/conf']);
+  });
+
+  it('is not found by what watches containers, and has nothing of the host', () => {
+    expect(Object.keys(shut.services.web).sort()).toEqual(['build', 'environment', 'networks', 'volumes']);
   });
 });

@@ -8,6 +8,7 @@ import {
   captures,
   effectiveSettings,
   isForRestic,
+  leftOut,
 } from '../../../src/core/spec/backup.ts';
 import { checkText } from '../../../src/core/spec/check.ts';
 
@@ -50,10 +51,23 @@ describe('backup.yaml', () => {
     ['x-windlass-restore: { singleBoot: maybe }', 'wrong type'],
     ['x-windlass-restore: {}', 'singleBoot'],
     ['schedule: nightly', 'cron expression'],
+    ['exclude: { data: [] }', 'wrong size'],
+    ['exclude: { data: ["/etc"] }', 'wrong value'],
+    ['exclude: { data: ["a/../b"] }', 'wrong value'],
   ])('refuses %s', (body, words) => {
     const { value, diagnostics } = read(body);
     expect(value).toBeNull();
     expect(diagnostics.map((one) => `${one.summary} ${one.detail}`).join('\n')).toContain(words);
+  });
+
+  it('says what is left out of which volumes and folders', () => {
+    const read = backup('exclude: { data: ["cache/*", dev], "./up*": [tmp] }\n');
+    expect(['data', './uploads', 'other'].map((name) => leftOut(read, name))).toEqual([
+      ['cache/*', 'dev'],
+      ['tmp'],
+      [],
+    ]);
+    expect(leftOut(null, 'data')).toEqual([]);
   });
 
   it('refuses jobs and services that there are not, and says which were meant', () => {
