@@ -465,12 +465,9 @@ export class Surface {
     this.house.store.putHold(stack, { ...hold, service: '', sinceMs: this.house.clock.nowMs() });
   }
 
-  /** Stop is remembered first, so that nothing heals what is being stopped; start forgets it last. */
   async byHand(stack: string, act: ByHand, signal: AbortSignal): Promise<readonly string[]> {
     await this.statusOf(stack);
-    if (act === 'stop') this.hold(stack, { kind: 'stopped', reason: 'stopped by a person', untilMs: 0 });
     const done = await byHand(this.bench, stack, act, signal);
-    if (act === 'start') this.house.store.deleteHold(stack, 'stopped', '');
     await this.tell(stack);
     return done;
   }

@@ -624,6 +624,11 @@ export class Controller {
     }
     for (const one of gone.removable) {
       if (this.#stop.signal.aborted) return;
+      // Its run ends first, superseded as by a newer push; the pass after it comes back here.
+      if (this.#inWork.has(one.stack)) {
+        this.#queue.add(one.stack, trigger);
+        continue;
+      }
       try {
         await uninstall(this.#bench, one, trigger, this.#now.signal);
         this.#say(one.stack, 'info', 'Uninstalled', 'it left the fleet; its volumes stay');
@@ -656,7 +661,7 @@ export class Controller {
     for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)])) {
       let leases: HeldLeases | null = null;
       try {
-        leases = holdLeases(this.#house, [stack]);
+        leases = holdLeases(this.#house, [stack], undefined, { first: true });
         const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
         for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note }))
           this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);

@@ -10,7 +10,8 @@ import type { Workbench } from './workbench.ts';
 
 export type ByHand = 'start' | 'stop' | 'restart';
 
-/** Names of the containers it acted on. One-shots that completed are not started again. */
+/** Names of the containers it acted on. One-shots that completed are not started again. A stop is remembered before its first container
+ * stops, so that nothing heals it, and forgotten when all were started. */
 export async function byHand(
   bench: Workbench,
   stack: string,
@@ -20,12 +21,20 @@ export async function byHand(
   const { house, look } = bench;
   const restoring = unfinishedRestores(house).find(({ plan }) => plan.target === stack);
   if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
-  const leases = holdLeases(house, [stack]);
+  const leases = holdLeases(house, [stack], undefined, { first: true });
   try {
     await takeUpHooks(bench, [stack], { signal });
     const applied = house.store.applied(stack);
     const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
     if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);
+    if (act === 'stop')
+      house.store.putHold(stack, {
+        kind: 'stopped',
+        reason: 'stopped by a person',
+        sinceMs: house.clock.nowMs(),
+        untilMs: 0,
+        service: '',
+      });
     const done: string[] = [];
     for (const one of containers) {
       if (!concerns(act, one, applied?.roles[one.service] === 'completed')) continue;
@@ -33,6 +42,7 @@ export async function byHand(
       await house.runtime[act](one.id, signal);
       done.push(one.name);
     }
+    if (act === 'start') house.store.deleteHold(stack, 'stopped', '');
     return done;
   } finally {
     leases.release();

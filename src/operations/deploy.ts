@@ -169,6 +169,9 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     : holdLeases(
         house,
         judged.map((one) => one.name),
+        undefined,
+        // Only a restore deploys inside of its own lease.
+        { first: options.operation !== 'restore' },
       );
   try {
     await execWithConfirm(Plan.fromData(plan.data, { steps: deploySteps(run) }), {

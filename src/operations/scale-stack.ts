@@ -35,7 +35,7 @@ export async function scaleStack(
     );
   for (const [service, count] of wanted) refuseUnfit(judged, service, count);
 
-  const leases = holdLeases(house, [judged.name]);
+  const leases = holdLeases(house, [judged.name], undefined, { first: true });
   try {
     const index = await look.fresh([judged.name]);
     const done: Scaled[] = [];

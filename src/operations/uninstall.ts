@@ -26,7 +26,7 @@ export async function uninstall(
 ): Promise<RunRecord> {
   const { house, look } = bench;
   const { runtime, store, clock, files, settings } = house;
-  const leases = holdLeases(house, [applied.stack]);
+  const leases = holdLeases(house, [applied.stack], undefined, { first: true });
   const index = await look.fresh('known').catch((error) => {
     leases.release();
     throw error;

@@ -1,7 +1,9 @@
 // Hooks around operations on the simulated world: which phases run when, what a failure stops, what a crash leaves and a restart finishes.
 import { afterEach, describe, expect, it } from 'vitest';
 import { jobLabels } from '../../src/adapters/compose/one-shot-spec.ts';
+import { Controller } from '../../src/controller/controller.ts';
 import type { RunRecord } from '../../src/core/status/event.ts';
+import { byHand } from '../../src/operations/by-hand.ts';
 import { runByHand } from '../../src/operations/hook-by-hand.ts';
 import { manualRollback } from '../../src/operations/rollback.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
@@ -159,6 +161,50 @@ describe('the phases of an operation', () => {
     expect(newest(sim)).toMatchObject({ outcome: 'superseded' });
     expect(newest(sim).hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done']);
     expect(counts(sim)).toEqual({ web: 2, side: 1 });
+  });
+
+  it('a stack that leaves the fleet in a pre phase: the action ends, everything is back, and only then it is taken away', async () => {
+    const sim = open();
+    const hooks = '  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n';
+    sim.source.push({ ...files(hooks), 'stacks/a/compose.yaml': compose(), 'stacks/b/compose.yaml': compose() });
+    await succeeded(sim);
+    const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+    await sim.run(controller.start());
+    sim.source.push(files(hooks, 'sleep 20', 'windlass-test/web:1'));
+    const job = () =>
+      sim.world.containersOf('shop').some((one) => /pre_update-say/.test(one.name) && one.state === 'running');
+    const until = async (holds: () => boolean): Promise<void> => {
+      for (let tries = 0; tries < 600 && !holds(); tries++) await sim.run(sim.clock.sleep(100));
+      expect(holds()).toBe(true);
+    };
+    await until(job);
+    sim.world.clearCalls();
+    sim.source.push({ 'stacks/shop': null });
+    await until(() => !sim.house.store.applied('shop'));
+    expect(sim.world.containersOf('shop')).toEqual([]);
+    const [taken, ended] = sim.house.store.runs({ stack: 'shop', limit: 2 });
+    expect([taken, ended]).toMatchObject([
+      { operation: 'uninstall', outcome: 'succeeded' },
+      { operation: 'deploy', outcome: 'superseded' },
+    ]);
+    expect(ended!.hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done']);
+    expect(taken!.startedAtMs).toBeGreaterThanOrEqual(ended!.endedAtMs);
+    await sim.run(controller.stop());
+  });
+
+  it('nothing else of the same process joins a deploy that is in work', async () => {
+    const sim = open();
+    sim.source.push(files('  pre_update: [{ job: say }]\n'));
+    await succeeded(sim);
+    sim.source.push(files('  pre_update: [{ job: say }]\n', 'sleep 20', 'windlass-test/web:1'));
+    const outcome = sim.apply();
+    while (!sim.world.containersOf('shop').some((one) => /pre_update-say/.test(one.name))) await sim.clock.sleep(100);
+    const { signal } = new AbortController();
+    const locked = { code: 'LOCK_HELD' };
+    await expect(uninstall(sim.bench, sim.house.store.applied('shop')!, 'test', signal)).rejects.toMatchObject(locked);
+    await expect(byHand(sim.bench, 'shop', 'stop', signal)).rejects.toMatchObject(locked);
+    expect(sim.house.store.holds('shop')).toEqual([]);
+    expect([...(await outcome)!.failures.values()]).toEqual([]);
   });
 
   it('a person runs a phase; what a deploy remembers does not change', async () => {

@@ -157,7 +157,7 @@ async function runOne(
   }
   let leases: ReturnType<typeof holdLeases>;
   try {
-    leases = holdLeases(house, leasesOf(work));
+    leases = holdLeases(house, leasesOf(work), undefined, { first: true });
   } catch (error) {
     wait(look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
     return null;
@@ -299,7 +299,7 @@ async function finishClaimed(
     }
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
-      leases = holdLeases(house, leasesOf(work));
+      leases = holdLeases(house, leasesOf(work), undefined, { first: true });
       done.push(await act(bench, look, snapshot.id, work, snapshot, signal));
     } catch (error) {
       // Held by another process, or out of reach: the next look tries again.
