@@ -30,6 +30,7 @@ export const DIAGNOSTICS: Readonly<Record<string, string>> = {
   PROVIDER_INVALID: 'what a provider offers cannot be rendered',
   PROVIDER_UNKNOWN: 'a stack integrates a provider that the fleet does not have',
   REFERENCE_MISSING: 'a Compose file names a file that the repository does not hold',
+  SECRET_NOT_OPENED: 'a plain Compose file holds a reference to a secret; only `vars:` of a stack.yaml opens one',
   REFERENCE_REMOTE: 'a Compose file fetches something that is not part of the commit: a change there is not seen',
   REF_INVALID: 'a runtime ref is `ref+<scheme>://<path>`',
   REF_SCHEME_UNKNOWN: 'a runtime ref has a scheme that is not known',

@@ -3,6 +3,7 @@
 import type { OnFileChange } from '../state/desired.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import type { Parsed, Path } from './document.ts';
+import { isSecretRef, parseMint } from './ref.ts';
 import { didYouMean } from './suggest.ts';
 
 export type ReferenceKind = 'include' | 'extends' | 'env_file' | 'label_file' | 'config' | 'secret' | 'bind' | 'build';
@@ -83,6 +84,7 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
         if (source !== null) add('bind', source, at('volumes', index));
       } else if (mapOf(item).type === 'bind') add('bind', mapOf(item).source, at('volumes', index, 'source'));
     }
+    scanEnvironment(service.environment, at('environment'));
     const secretFile = mapOf(service.credential_spec).file;
     add('config', secretFile, at('credential_spec', 'file'));
     scanBuild(build, at('build'));
@@ -92,6 +94,26 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
       extensions[name] = extension.value;
       diagnostics.push(...extension.diagnostics);
     }
+  };
+
+  /** Nothing of a plain file is opened: such a value would be a password that everybody can read. */
+  const scanEnvironment = (environment: unknown, path: Path): void => {
+    const values = Array.isArray(environment)
+      ? environment.map((item, at): [Path, unknown] => [
+          [...path, at],
+          isText(item) ? item.slice(item.indexOf('=') + 1) : item,
+        ])
+      : Object.entries(mapOf(environment)).map(([name, value]): [Path, unknown] => [[...path, name], value]);
+    for (const [place, value] of values)
+      if (isText(value) && (isSecretRef(value) || parseMint(value) !== null))
+        diagnostics.push({
+          severity: 'warning',
+          code: 'SECRET_NOT_OPENED',
+          summary: `${JSON.stringify(value)} stays as it is in a Compose file`,
+          detail: 'plain Compose files mean what Docker Compose means by them: the container gets this text as its value',
+          help: 'name it under `vars:` of a stack.yaml beside this file, for example `vars: { PASSWORD: "…" }`, and write $PASSWORD here',
+          place: parsed.place(place),
+        });
   };
 
   const scanBuild = (build: unknown, path: Path): void => {

@@ -443,6 +443,18 @@ volumes: { data: {} }
     expect([...loaded.stacks.keys()].sort()).toEqual(['a', 'b']);
   });
 
+  it('warns of a reference to a secret that its containers would get as text', () => {
+    const services = `services:
+  a: { image: i, environment: { PW: "ref+vault://pw", PLAIN: x } }
+  b: { image: i, environment: ["PW=@secret!", "URL=see ref+vault://pw"] }
+`;
+    const { fleet: loaded } = loadFiles({ 'compose.yaml': services });
+    expect([...loaded.stacks.keys()]).toEqual(['root']);
+    expect(
+      loaded.stacks.get('root')?.warnings.map((one) => `${one.code} ${one.place?.line}:${one.place?.column}`),
+    ).toEqual(['SECRET_NOT_OPENED 2:37', 'SECRET_NOT_OPENED 3:32']);
+  });
+
   it('is told apart by its digest', () => {
     const base = {
       'a/compose.yaml': 'services: {web: {image: x, env_file: ../env/a.env}}',
