@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, isAbsolute, join, resolve } from 'node:path';
 import { durationFlag, type Flags, textFlag, UsageError } from './cli/command.ts';
+import { type SaidStore, type StorePlace, storePlaceOf } from './core/archive/store-place.ts';
 import type { Controller } from './core/spec/controller.ts';
 import { parseDuration } from './core/spec/duration.ts';
 import { problemOfWindow, type Window } from './core/status/window.ts';
@@ -78,14 +79,42 @@ async function configOf(named: string | undefined): Promise<Controller | null> {
 }
 
 function archivesOf(config: Controller | null): Pick<HouseOptions, 'archives'> {
-  const { directory, recipients, restic } = config?.archives ?? {};
+  const { recipients, restic, replicas = [], trustedKeys, ...main } = config?.archives ?? {};
+  const place = storeOf(main, 'archives');
+  const names = new Set<string>();
+  for (const { name } of replicas) {
+    if (names.has(name)) throw new UsageError(`windlass.yaml names two replicas of the archives ${name}`);
+    names.add(name);
+  }
   return {
     archives: {
       ...(restic ? { restic: resticOf(restic) } : {}),
-      ...(directory ? { directory: resolve(directory) } : {}),
+      ...(place.kind === 'dir' && place.directory === null ? {} : { place }),
+      ...(replicas.length === 0
+        ? {}
+        : {
+            replicas: replicas.map(({ name, ...said }) => ({
+              name,
+              place: storeOf(said, `archives.replicas.${name}`),
+            })),
+          }),
       ...(recipients ? { recipients } : {}),
+      ...(trustedKeys ? { trustedKeys } : {}),
     },
   };
+}
+
+/** Paths of files count from where the command was started, as all of windlass.yaml. */
+function storeOf(said: SaidStore, field: string): StorePlace {
+  const paths = ['directory', 'caFile', 'credentialsFile', 'sshKeyFile', 'knownHostsFile'] as const;
+  const absolute = Object.fromEntries(
+    paths.flatMap((key) => (said[key] === undefined ? [] : [[key, resolve(said[key])]])),
+  );
+  const place = storePlaceOf({ ...said, ...absolute }, field);
+  if ('wrong' in place) throw new UsageError(`windlass.yaml: ${place.wrong}`);
+  if (field !== 'archives' && place.kind === 'dir' && place.directory === null)
+    throw new UsageError(`windlass.yaml: ${field}.directory is missing: name the folder of the replica`);
+  return place;
 }
 
 function resticOf({
@@ -137,7 +166,7 @@ function trustOf(config: Controller | null): Pick<HouseOptions, 'trust'> {
 
 function unheardOf(config: Controller | null): readonly string[] {
   if (!config) return [];
-  const { sources = [], nodes = {}, vault, archives } = config;
+  const { sources = [], nodes = {}, vault } = config;
   return [
     ...(sources.length > 1 ? ['sources after the first'] : []),
     ...Object.keys(nodes)
@@ -149,7 +178,6 @@ function unheardOf(config: Controller | null): readonly string[] {
           .filter((key) => vault?.[key] !== undefined)
           .map((key) => `vault.${key} without vault.kind: openbao`)),
     ...(vault?.kind === 'sops' ? ['vault.kind: sops (ref+sops works with each kind)'] : []),
-    ...(archives && (archives.kind ?? 'dir') !== 'dir' ? ['archives'] : []),
     ...(['api', 'notify'] as const).filter((key) => config[key] !== undefined),
   ];
 }

@@ -21,6 +21,16 @@ import { backupGroup, type GroupBackedUp } from './operations/archive/backup-gro
 import { drill } from './operations/archive/drill.ts';
 import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
 import type { LastDrill } from './operations/archive/drill-record.ts';
+import {
+  bringBack,
+  type Copied,
+  type ReplicaStatus,
+  type Replicated,
+  type ReplicateOptions,
+  replicaNamed,
+  replicaStatuses,
+  replicateOnRecord,
+} from './operations/archive/replicate.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
@@ -99,6 +109,12 @@ export interface StackStatus {
   readonly backup?: BackupStatus | null;
   /** Only of one stack in full; null when it is never rehearsed. */
   readonly drill?: DrillStatus | null;
+}
+
+export interface ReplicaRun {
+  readonly name: string;
+  readonly done: Replicated | null;
+  readonly fault: Fault | null;
 }
 
 export interface Traced {
@@ -561,6 +577,30 @@ export class Surface {
 
   get archives(): Archives {
     return new Archives(this.house);
+  }
+
+  /** Of a replica, by its name. */
+  archivesOf(replica: string | undefined): Archives {
+    return new Archives(this.house, replica);
+  }
+
+  /** How the replicas stand, from what is on record. */
+  replicas(): readonly ReplicaStatus[] {
+    return replicaStatuses(this.house);
+  }
+
+  /** Copies what the replicas lack. One that fails does not stop the others. */
+  async replicate({ to, ...options }: ReplicateOptions & { readonly to?: string }): Promise<readonly ReplicaRun[]> {
+    const all = this.house.archives?.replicas ?? [];
+    const runs: ReplicaRun[] = [];
+    for (const replica of to === undefined ? all : [replicaNamed(this.house, to)])
+      runs.push({ name: replica.name, ...(await replicateOnRecord(this.house, replica, options)) });
+    return runs;
+  }
+
+  /** An archive of a replica into the store. */
+  bringBack(from: string, id: string, signal: AbortSignal): Promise<Copied> {
+    return bringBack(this.house, replicaNamed(this.house, from), id, signal);
   }
 
   /** Which holds were lifted. */

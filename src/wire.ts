@@ -4,8 +4,10 @@ import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { exportArchive, importArchive } from './adapters/archive/bak.ts';
 import { DirStore } from './adapters/archive/dir-store.ts';
+import { openRemoteStore, type StoreTools } from './adapters/archive/open-store.ts';
 import { withRepository } from './adapters/archive/repository-store.ts';
 import { checkSignature, openSigningKey, type SigningKey } from './adapters/archive/signing.ts';
+import { withReplicas } from './adapters/archive/with-replicas.ts';
 import { RealClock } from './adapters/clock/real-clock.ts';
 import { openOneShots } from './adapters/compose/one-shot.ts';
 import { openRuntime } from './adapters/compose/runtime.ts';
@@ -32,7 +34,9 @@ import { identityFile } from './adapters/vault/identity.ts';
 import { openKv2 } from './adapters/vault/kv2.ts';
 import { readToken } from './adapters/vault/token.ts';
 import type { InRepository } from './core/archive/payload.ts';
+import type { StorePlace } from './core/archive/store-place.ts';
 import { Fault } from './core/fault.ts';
+import { parseRef } from './core/spec/ref.ts';
 import { TRUSTED_KEYS } from './operations/archive/archives.ts';
 import type { House } from './operations/house.ts';
 import type { ArchiveHouse } from './ports/archive-house.ts';
@@ -75,7 +79,9 @@ export interface HouseOptions {
 
 export interface ArchiveOptions {
   /** Default: `archives` in the state directory. */
-  readonly directory?: string;
+  readonly place?: StorePlace;
+  /** Get a copy of each archive. */
+  readonly replicas?: readonly { readonly name: string; readonly place: StorePlace }[];
   readonly recipients?: readonly string[];
   /** Public keys of other controllers whose archives are taken, base64. */
   readonly trustedKeys?: readonly string[];
@@ -153,16 +159,40 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     owner: OWNER,
     ...(options.host ? { host: options.host } : {}),
   });
+  const env = envSecrets({ env: process.env, allowed: options.secrets?.environment ?? [], redactor });
+  const file = fileSecrets({ directory: options.secrets?.directory ?? null, redactor });
+  /** Of what windlass.yaml itself refers to, never of a fleet. */
+  const secret = async (text: string): Promise<string> => {
+    const ref = parseRef(text);
+    const nothing = { commit: '', entries: [], trees: new Map() };
+    const found =
+      ref?.scheme === 'vault'
+        ? await vault?.find(ref.path, ['fleet'])
+        : ref?.scheme === 'env'
+          ? await env.read(ref.path, nothing)
+          : ref?.scheme === 'file'
+            ? await file.read(ref.path, nothing)
+            : null;
+    if (!found) throw new Fault('SECRET_REFUSED', `there is no secret ${text}, which windlass.yaml names`);
+    redactor.add(found);
+    return found;
+  };
   const { anchor } = options.trust ?? {};
   const ledger = anchor ? openLedger({ directory: stateDir, fleet: anchor.fleetId }) : null;
+  const archives = archivesOf(
+    stateDir,
+    options.archives ?? {},
+    { secret, env: process.env, redactor },
+    () => (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [],
+  );
   return {
     clock,
     store,
     vault,
     envelope: ageEnvelope(identity),
     providers: {
-      env: envSecrets({ env: process.env, allowed: options.secrets?.environment ?? [], redactor }),
-      file: fileSecrets({ directory: options.secrets?.directory ?? null, redactor }),
+      env,
+      file,
       sops: sopsSecrets({
         blob: (oid, maxBytes) => source.blob(oid, maxBytes),
         identity: () => identity.read(),
@@ -175,11 +205,7 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
     oneShots,
     net: { http: httpCall, lookup },
     payloads,
-    archives: archivesOf(
-      stateDir,
-      options.archives ?? {},
-      () => (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [],
-    ),
+    archives,
     trust: options.trust ? trustOf(options.trust, ledger) : null,
     source,
     files: new ProjectFolders(stateDir),
@@ -200,6 +226,8 @@ export async function openHouse(options: HouseOptions): Promise<OpenHouse> {
       hasEnded,
     },
     async close() {
+      // A store that is out of reach keeps nobody from leaving: its note there loses its force by itself.
+      await archives.store.close().catch(() => {});
       await source.close();
       oneShots.close();
       payloads.close();
@@ -217,13 +245,19 @@ function versionOf(): string {
 }
 
 /** The signing key is read, and made, when it is first needed. */
-function archivesOf(stateDir: string, options: ArchiveOptions, learnt: () => readonly string[]): ArchiveHouse {
+function archivesOf(
+  stateDir: string,
+  options: ArchiveOptions,
+  tools: StoreTools,
+  learnt: () => readonly string[],
+): ArchiveHouse {
   let opened: SigningKey | null = null;
   const key = (): SigningKey => {
     opened ??= openSigningKey(stateDir);
     return opened;
   };
-  const directory = options.directory ?? join(stateDir, 'archives');
+  const { place } = options;
+  const directory = (place?.kind === 'dir' ? place.directory : null) ?? join(stateDir, 'archives');
   const repository = options.restic
     ? new ResticRepository({
         ...options.restic,
@@ -234,11 +268,24 @@ function archivesOf(stateDir: string, options: ArchiveOptions, learnt: () => rea
       })
     : null;
   const holdsElsewhere = async (place: InRepository): Promise<boolean> => (await repository?.holds(place)) ?? false;
-  const store = withRepository(new DirStore({ directory, holdsElsewhere }), repository);
+  const main =
+    place === undefined || place.kind === 'dir'
+      ? new DirStore({ directory, holdsElsewhere })
+      : openRemoteStore(place, { ...tools, holdsElsewhere });
+  const replicas = (options.replicas ?? []).map((one) => ({
+    name: one.name,
+    // A copy is whole by itself: also what lies in the repository is in it.
+    store:
+      one.place.kind === 'dir'
+        ? new DirStore({ directory: one.place.directory ?? join(directory, 'replica') })
+        : openRemoteStore(one.place, tools),
+  }));
+  const store = withReplicas(withRepository(main, repository), replicas);
   const check = (bytes: Uint8Array, signature: string): string =>
     checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt()]);
   return {
     store,
+    replicas,
     repository,
     sign: (bytes) => key().sign(bytes),
     check,

@@ -22,6 +22,7 @@ import { command as plan } from './commands/plan.ts';
 import { command as prune } from './commands/prune.ts';
 import { command as reconcile } from './commands/reconcile.ts';
 import { command as render } from './commands/render.ts';
+import * as replicas from './commands/replicas.ts';
 import * as request from './commands/request.ts';
 import { command as requests } from './commands/requests.ts';
 import { command as resume } from './commands/resume.ts';
@@ -75,10 +76,12 @@ export const COMMANDS: readonly Command[] = [
   backups.list,
   backups.show,
   backups.verify,
-  backups.prune,
   backups.drill,
+  backups.prune,
   backups.exportOne,
   backups.importOne,
+  replicas.replicate,
+  replicas.fetchOne,
   request.restore,
   request.recover,
   request.clone,

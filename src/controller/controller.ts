@@ -32,6 +32,7 @@ import { needsWork, Workbench } from '../operations/workbench.ts';
 import { BACKUP_LOOK_MS, BackupSchedule, type BackupScheduleOptions, DrillSchedule } from './backup-schedule.ts';
 import { Nudges } from './nudges.ts';
 import { type Answer, Queue } from './queue.ts';
+import { REPLICA_LOOK_MS, Replication } from './replication.ts';
 import { poll } from './watch/poll.ts';
 import { gitDirOf, watchPushes } from './watch/push.ts';
 import { watchRuntime } from './watch/runtime.ts';
@@ -65,6 +66,7 @@ export class Controller {
   readonly #bench: Workbench;
   readonly #queue: Queue;
   readonly #backups: BackupSchedule;
+  readonly #replication: Replication;
   readonly #drills: DrillSchedule;
   readonly #slots: WorkerSlots;
   readonly #stop = new AbortController();
@@ -115,6 +117,12 @@ export class Controller {
       log: options.log,
       signal: AbortSignal.any([this.#stop.signal, this.#now.signal]),
     };
+    this.#replication = new Replication({
+      house: options.house,
+      say: (...words) => this.#say(FLEET, ...words),
+      log: options.log,
+      signal: AbortSignal.any([this.#stop.signal, this.#now.signal]),
+    });
     this.#backups = new BackupSchedule({ ...scheduled, hint: (stack) => this.#queue.hint(stack, 'backup') });
     this.#drills = new DrillSchedule(scheduled);
   }
@@ -150,6 +158,7 @@ export class Controller {
       }),
       this.#watchNudges(signal),
       poll(clock, BACKUP_LOOK_MS, signal, () => this.#backups.look(this.#engineLost ? null : this.#at)),
+      poll(clock, REPLICA_LOOK_MS, signal, () => this.#replication.look()),
       poll(clock, BACKUP_LOOK_MS, signal, () => this.#drills.look(this.#engineLost ? null : this.#at)),
     );
     const sinceMs = clock.nowMs();

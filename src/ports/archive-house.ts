@@ -2,9 +2,17 @@
 import type { ArchiveStore } from './archive.ts';
 import type { BlobRepository } from './blob-repository.ts';
 
+/** Another store, which gets a copy of each archive. */
+export interface Replica {
+  readonly name: string;
+  readonly store: ArchiveStore;
+}
+
 export interface ArchiveHouse {
   /** Also of what lies in the repository. */
   readonly store: ArchiveStore;
+  /** What the store lacks is read from them. */
+  readonly replicas?: readonly Replica[];
   /** For payloads that a stack wants there. */
   readonly repository?: BlobRepository | null;
   /** One line: the controller's public key and its signature. Makes the key when there is none. */

@@ -1,7 +1,7 @@
 // `windlass backup` and `windlass backups …`: archives of stacks: make, list, look into, read again, keep to the rule, carry out and in.
 import { formatAge } from '../../core/status/format-condition.ts';
 import type { ListedArchive } from '../../surface.ts';
-import { type Command, textFlag, UsageError } from '../command.ts';
+import { type Command, type Flag, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { formatSize } from '../views/size.ts';
 import { formatTook } from '../views/status.ts';
@@ -34,23 +34,31 @@ export const backup: Command = {
   },
 };
 
+const STORE_FLAG: Flag = {
+  type: 'string',
+  value: 'NAME',
+  help: 'the replica of that name in windlass.yaml, instead of the main store',
+};
+
 export const list: Command = {
   words: ['backups', 'list'],
   summary: 'list archives, newest first',
   usage: '[STACK]',
   example: 'windlass backups list shop',
   arity: [0, 1],
-  async run({ io, json, args, surface }) {
+  flags: { store: STORE_FLAG },
+  async run({ io, json, flags, args, surface }) {
     const desk = await surface('state');
-    const archives = await desk.archives.list(args[0]);
+    const archives = await desk.archivesOf(textFlag(flags, 'store')).list(args[0]);
+    const replicas = desk.replicas();
     const nowMs = desk.house.clock.nowMs();
     if (json) io.json(archives.map(({ listed, ...known }) => ({ ...listed, ...known })));
     else if (archives.length === 0) io.words('there are no archives');
     else
       io.data(
         formatTable(
-          ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'TOOK', 'READ', 'VERIFIED'],
-          archives.map(({ listed, readAtMs, verifiedAtMs, durationMs }) => [
+          ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'TOOK', 'READ', 'VERIFIED', ...(replicas.length > 0 ? ['REPLICAS'] : [])],
+          archives.map(({ listed, readAtMs, verifiedAtMs, durationMs, replicas: has }) => [
             listed.id.slice(0, 12),
             nameOf(listed),
             listed.kind === 'archive' ? listed.purpose : listed.kind,
@@ -59,10 +67,16 @@ export const list: Command = {
             durationMs === null ? '-' : formatTook(durationMs),
             readAtMs === null ? 'never' : formatAge(nowMs - readAtMs),
             verifiedAtMs === null ? 'never' : formatAge(nowMs - verifiedAtMs),
+            ...(replicas.length > 0 ? [has.join(',') || 'none'] : []),
           ]),
           io.width,
         ),
       );
+    for (const { name, failing } of replicas)
+      if (failing)
+        io.words(
+          `replica ${name} has failed for ${formatAge(nowMs - failing.sinceMs)}: ${failing.code}: ${oneLine(failing.message)}`,
+        );
     return archives.some(({ listed }) => listed.kind === 'damaged') ? EXIT.failed : EXIT.done;
   },
 };
@@ -76,8 +90,9 @@ export const show: Command = {
   usage: 'ID',
   example: 'windlass backups show 4be1c2d0c7f1',
   arity: [1, 1],
-  async run({ io, json, args, surface }) {
-    const { archives } = await surface('state');
+  flags: { store: STORE_FLAG },
+  async run({ io, json, flags, args, surface }) {
+    const archives = (await surface('state')).archivesOf(textFlag(flags, 'store'));
     const { read, signedBy } = await archives.show(await archives.find(args[0] ?? ''));
     if (json || read.kind === 'group') {
       io.json({ id: read.id, signedBy, manifest: read.manifest });
@@ -112,8 +127,9 @@ export const verify: Command = {
   usage: 'ID…',
   example: 'windlass backups verify 4be1c2d0c7f1',
   arity: [1, 100],
-  async run({ io, json, args, surface, now }) {
-    const { archives } = await surface('state');
+  flags: { store: STORE_FLAG },
+  async run({ io, json, flags, args, surface, now }) {
+    const archives = (await surface('state')).archivesOf(textFlag(flags, 'store'));
     const results = [];
     for (const said of args) results.push(await archives.verify(await archives.find(said), now));
     if (json) io.json(results);
@@ -151,11 +167,11 @@ export const prune: Command = {
   usage: '[STACK]',
   example: 'windlass backups prune shop --yes',
   arity: [0, 1],
-  flags: { yes: { type: 'boolean', help: 'remove them' } },
+  flags: { yes: { type: 'boolean', help: 'remove them' }, store: STORE_FLAG },
   async run({ io, json, flags, args, surface }) {
     const desk = await surface();
     const isMeant = flags['yes'] === true;
-    const verdicts = await desk.archives.prune(await desk.fleet(), args[0], isMeant);
+    const verdicts = await desk.archivesOf(textFlag(flags, 'store')).prune(await desk.fleet(), args[0], isMeant);
     if (json) io.json(verdicts);
     else
       for (const one of verdicts)

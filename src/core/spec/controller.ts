@@ -143,14 +143,66 @@ const Restic = Type.Object(
   { ...strict, description: 'the repository of payloads that are kept by restic (0.18 or newer)' },
 );
 
+const SecretRef = Type.String({
+  pattern: '^ref\\+(?:vault|env|file)://[^\\s]{1,500}$',
+  description: 'a reference such as ref+file://s3-secret-key, ref+env://NAME or ref+vault://KEY (of the fleet)',
+});
+
+const storeFields = {
+  kind: Type.Optional(oneOf(['dir', 's3', 'sftp'], { description: '`dir`, `s3` or `sftp`', default: 'dir' })),
+  directory: Type.Optional(Path),
+  url: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      description: 'of an S3 server, or sftp://USER@HOST[:PORT]/PATH; without a password in it',
+    }),
+  ),
+  bucket: Type.Optional(
+    Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$', description: 'the name of a bucket' }),
+  ),
+  prefix: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9._/-]{1,200}$',
+      description: 'the folder of the bucket in which the store lies',
+    }),
+  ),
+  region: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$', description: 'the region of the bucket' })),
+  pathStyle: Type.Optional(
+    Type.Boolean({ description: 'whether the bucket is named in the path; by default it is when `url` is set' }),
+  ),
+  caFile: Type.Optional(Path),
+  credentialsFile: Type.Optional(Path),
+  accessKey: Type.Optional(SecretRef),
+  secretKey: Type.Optional(SecretRef),
+  sshKeyFile: Type.Optional(Path),
+  passphrase: Type.Optional(SecretRef),
+  password: Type.Optional(SecretRef),
+  knownHostsFile: Type.Optional(Path),
+  hostKey: Type.Optional(
+    Type.String({
+      pattern: '^SHA256:[A-Za-z0-9+/]{43}=?$',
+      description: 'the fingerprint of a host key such as SHA256:…, as ssh-keygen -l prints it',
+    }),
+  ),
+};
+
+const Replica = Type.Object(
+  { name: Name, ...storeFields },
+  { ...strict, description: 'another store that gets a copy of each archive' },
+);
+
 const Archives = Type.Object(
   {
-    kind: Type.Optional(oneOf(['dir', 's3', 'sftp'], { description: '`dir`, `s3` or `sftp`', default: 'dir' })),
-    directory: Type.Optional(Path),
-    url: Type.Optional(Type.String({ minLength: 1 })),
-    bucket: Type.Optional(Type.String({ minLength: 1 })),
-    region: Type.Optional(Type.String({ minLength: 1 })),
-    credentialsFile: Type.Optional(Path),
+    ...storeFields,
+    replicas: Type.Optional(
+      Type.Array(Replica, { maxItems: 16, description: 'other stores that get a copy of each archive' }),
+    ),
+    trustedKeys: Type.Optional(
+      Type.Array(Type.String({ pattern: '^[A-Za-z0-9+/]{43}=$', description: 'a signing key, 32 bytes in base64' }), {
+        description: 'of other controllers, whose archives are taken; `backups show` tells the key of an archive',
+      }),
+    ),
     recipients: Type.Optional(
       Type.Array(Type.String({ pattern: '^age1[0-9a-z]{20,}$', description: 'an age recipient' })),
     ),

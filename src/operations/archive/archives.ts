@@ -11,6 +11,7 @@ import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
 import { tookKey } from './backup.ts';
 import { drilledAtMs, drilledKey, drillingRecords } from './drill-record.ts';
+import { replicaNamed, replicaStatuses } from './replicate.ts';
 
 /** Named value: public keys of other controllers that a person trusts, base64. */
 export const TRUSTED_KEYS = 'archive-keys';
@@ -33,21 +34,29 @@ export interface ListedArchive {
   readonly verifiedAtMs: number | null;
   /** How long it took to make; null = not on record. */
   readonly durationMs: number | null;
+  /** Replicas that were seen to hold it. */
+  readonly replicas: readonly string[];
 }
 
 export class Archives {
   readonly #house: House;
   readonly #archives: ArchiveHouse;
 
-  constructor(house: House) {
+  readonly #isReplica: boolean;
+
+  /** Of the main store, or of a replica by its name. */
+  constructor(house: House, replica?: string) {
     this.#house = house;
     if (!house.archives) throw new Fault('USAGE', 'there is no archive store here');
-    this.#archives = house.archives;
+    this.#isReplica = replica !== undefined;
+    this.#archives =
+      replica === undefined ? house.archives : { ...house.archives, store: replicaNamed(house, replica).store };
   }
 
   /** Newest first. */
   async list(stack?: string): Promise<readonly ListedArchive[]> {
     const all = await this.#archives.store.list();
+    const replicas = replicaStatuses(this.#house);
     return all
       .filter((one) => stack === undefined || (one.kind === 'archive' && one.stack === stack))
       .map((listed) => ({
@@ -55,6 +64,7 @@ export class Archives {
         readAtMs: readAtMs(this.#house, listed.id),
         verifiedAtMs: verifiedAtMs(this.#house, listed.id),
         durationMs: (this.#house.store.value(tookKey(listed.id)) as number | undefined) ?? null,
+        replicas: replicas.filter((one) => one.has.has(listed.id)).map((one) => one.name),
       }));
   }
 
@@ -62,7 +72,10 @@ export class Archives {
   async find(said: string): Promise<string> {
     if (!/^[0-9a-f]{8,64}$/.test(said))
       throw new Fault('USAGE', `name an archive by at least 8 hex digits of its id, not ${said}`);
-    const found = (await this.#archives.store.list()).filter((one) => one.id.startsWith(said));
+    let found = (await this.#archives.store.list()).filter((one) => one.id.startsWith(said));
+    // What only a replica has is read from there.
+    for (const { store } of this.#isReplica ? [] : (this.#archives.replicas ?? []))
+      if (found.length === 0) found = (await store.list()).filter((one) => one.id.startsWith(said));
     if (found.length > 1) throw new Fault('USAGE', `${said} names ${found.length} archives; give more digits`);
     const [one] = found;
     if (!one) throw new Fault('ARCHIVE_MISSING', `there is no archive ${said}`);
@@ -79,6 +92,8 @@ export class Archives {
   async verify(id: string, signal: AbortSignal): Promise<Verification> {
     await this.show(id);
     const verification = await this.#archives.store.verify(id, signal);
+    // Another copy proves nothing of this one.
+    if (this.#isReplica) return verification;
     if (verification.wrong.length === 0) this.#house.store.putValue(readKey(id), this.#house.clock.nowMs());
     else for (const key of [readKey(id), drilledKey(id)]) this.#house.store.deleteValue(key);
     return verification;
@@ -117,6 +132,7 @@ export class Archives {
       for (const { id, isKept } of verdicts) {
         if (isKept) continue;
         await this.#archives.store.remove(id);
+        if (this.#isReplica) continue;
         for (const key of [readKey(id), drilledKey(id), tookKey(id)]) this.#house.store.deleteValue(key);
       }
       await this.#archives.store.collect();
@@ -130,13 +146,16 @@ export class Archives {
 
   /** `trust`: a public key of another controller, from now on trusted. */
   importFrom(path: string, trust: string | undefined, signal: AbortSignal): ReturnType<ArchiveHouse['importFrom']> {
-    const { store } = this.#house;
-    if (trust !== undefined) {
-      if (!/^[A-Za-z0-9+/]{43}=$/.test(trust)) throw new Fault('USAGE', 'a signing key is 32 bytes in base64');
-      const known = (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [];
-      store.putValue(TRUSTED_KEYS, [...new Set([...known, trust])]);
-    }
+    if (trust !== undefined) this.trust(trust);
     return this.#archives.importFrom(path, signal);
+  }
+
+  /** From now on the archives of this controller count too. */
+  trust(key: string): void {
+    const { store } = this.#house;
+    if (!/^[A-Za-z0-9+/]{43}=$/.test(key)) throw new Fault('USAGE', 'a signing key is 32 bytes in base64');
+    const known = (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [];
+    store.putValue(TRUSTED_KEYS, [...new Set([...known, key])]);
   }
 
   #retained({ id, madeAtMs, purpose }: Archive): Retained {

@@ -1,0 +1,68 @@
+// With replicas: an archive store that reads from its replicas what it lacks itself. Whatever is written, listed, verified or removed is its
+// own; a replica that cannot be asked is never taken for one that lacks it.
+import { Fault } from '../../core/fault.ts';
+import type { ArchiveStore } from '../../ports/archive.ts';
+import type { Replica } from '../../ports/archive-house.ts';
+
+export function withReplicas(store: ArchiveStore, replicas: readonly Replica[]): ArchiveStore {
+  if (replicas.length === 0) return store;
+
+  async function firstOf<T>(missing: unknown, ask: (store: ArchiveStore) => Promise<T>): Promise<T> {
+    let failed: unknown = null;
+    for (const replica of replicas)
+      try {
+        return await ask(replica.store);
+      } catch (error) {
+        if (!isMissing(error)) failed ??= error;
+      }
+    throw failed ?? missing;
+  }
+
+  async function* readBlob(digest: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    let { read, step } = await begin(store, digest, signal).catch((missing: unknown) => {
+      if (!isMissing(missing)) throw missing;
+      return firstOf(missing, (one) => begin(one, digest, signal));
+    });
+    try {
+      for (; !step.done; step = await read.next()) yield step.value;
+    } finally {
+      await read.return?.();
+    }
+  }
+
+  return {
+    putBlob: (source, signal, expected) => store.putBlob(source, signal, expected),
+    hasBlob: (digest) => store.hasBlob(digest),
+    readBlob,
+    release: (digests) => store.release(digests),
+    putManifest: (bytes, signature) => store.putManifest(bytes, signature),
+    async manifest(id) {
+      try {
+        return await store.manifest(id);
+      } catch (missing) {
+        if (!isMissing(missing)) throw missing;
+        return await firstOf(missing, (one) => one.manifest(id));
+      }
+    },
+    list: () => store.list(),
+    remove: (id) => store.remove(id),
+    collect: (pins) => store.collect(pins),
+    verify: (id, signal) => store.verify(id, signal),
+    freeBytes: () => store.freeBytes(),
+    async close() {
+      try {
+        await store.close();
+      } finally {
+        for (const replica of replicas) await replica.store.close();
+      }
+    },
+  };
+}
+
+/** A blob that is missing is known to be so with its first chunk. */
+async function begin(store: ArchiveStore, digest: string, signal: AbortSignal | undefined) {
+  const read = store.readBlob(digest, signal)[Symbol.asyncIterator]();
+  return { read, step: await read.next() };
+}
+
+const isMissing = (error: unknown): boolean => error instanceof Fault && error.code === 'ARCHIVE_MISSING';

@@ -1,0 +1,111 @@
+// What an archive store with replicas reads from where.
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DirStore } from '../../../src/adapters/archive/dir-store.ts';
+import { withReplicas } from '../../../src/adapters/archive/with-replicas.ts';
+import { encodeManifest } from '../../../src/core/archive/manifest.ts';
+import { Fault } from '../../../src/core/fault.ts';
+import type { ArchiveStore } from '../../../src/ports/archive.ts';
+import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
+
+async function* once(text: string | Uint8Array): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text as string);
+}
+
+const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of source) chunks.push(chunk);
+  return Buffer.concat(chunks);
+};
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  const error = await work.then(
+    () => null,
+    (error: unknown) => error,
+  );
+  return error instanceof Fault ? error.code : String(error);
+};
+
+/** Answers every question with the same Fault. */
+const broken = (fault: Fault): ArchiveStore => {
+  const refuse = () => Promise.reject(fault);
+  return new Proxy({} as ArchiveStore, {
+    get: (_, name) =>
+      name === 'readBlob'
+        ? async function* () {
+            yield await Promise.reject<Uint8Array>(fault);
+          }
+        : refuse,
+  });
+};
+
+describe('an archive store with replicas', () => {
+  let folder: string;
+  let main: DirStore;
+  let first: DirStore;
+  let second: DirStore;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'wl-replicas-'));
+    [main, first, second] = ['main', 'first', 'second'].map(
+      (name) => new DirStore({ directory: join(folder, name) }),
+    ) as [DirStore, DirStore, DirStore];
+  });
+  afterEach(async () => {
+    for (const store of [main, first, second]) await store.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const together = (...stores: ArchiveStore[]): ArchiveStore =>
+    withReplicas(
+      main,
+      stores.map((store, at) => ({ name: `r${at}`, store })),
+    );
+
+  it('reads what it lacks from the first replica that has it', async () => {
+    for (const text of SAMPLE_TEXTS) await second.putBlob(once(text));
+    const { bytes, id } = encodeManifest(sampleManifest());
+    await second.putManifest(bytes, 'signed');
+    const content = randomBytes(1_500_000);
+    const { digest } = await second.putBlob(once(content));
+    const store = together(first, second);
+    expect(await store.manifest(id)).toMatchObject({ signature: 'signed' });
+    expect((await readAll(store.readBlob(digest))).equals(content)).toBe(true);
+    expect(createHash('sha256').update(content).digest('hex')).toBe(digest);
+  });
+
+  it('lists, keeps and verifies only what is its own', async () => {
+    for (const text of SAMPLE_TEXTS) await first.putBlob(once(text));
+    const { bytes, id } = encodeManifest(sampleManifest());
+    await first.putManifest(bytes, 'signed');
+    const store = together(first);
+    expect(await store.list()).toEqual([]);
+    expect(await codeOf(store.verify(id))).toBe('ARCHIVE_MISSING');
+    expect(await store.remove(id)).toBe(false);
+    expect(await first.list()).toHaveLength(1);
+    expect(await codeOf(store.putManifest(bytes, 'signed'))).toBe('ARCHIVE_MISSING');
+  });
+
+  it('says that it is missing when nobody has it', async () => {
+    const store = together(first, second);
+    expect(await codeOf(store.manifest('a'.repeat(64)))).toBe('ARCHIVE_MISSING');
+    expect(await codeOf(readAll(store.readBlob('a'.repeat(64))))).toBe('ARCHIVE_MISSING');
+  });
+
+  it('never takes a replica that cannot be asked for one that lacks it, and goes on to the next', async () => {
+    const down = broken(new Fault('ARCHIVE_UNREACHABLE', 'no answer'));
+    const { digest } = await second.putBlob(once('there'));
+    expect((await readAll(together(down, second).readBlob(digest))).toString()).toBe('there');
+    for (const store of [together(down, first), together(first, down)]) {
+      expect(await codeOf(readAll(store.readBlob(digest)))).toBe('ARCHIVE_UNREACHABLE');
+      expect(await codeOf(store.manifest('a'.repeat(64)))).toBe('ARCHIVE_UNREACHABLE');
+    }
+  });
+
+  it('asks no replica while its own store cannot be asked', async () => {
+    const { digest } = await first.putBlob(once('there'));
+    const store = withReplicas(broken(new Fault('ARCHIVE_DENIED', 'no')), [{ name: 'r', store: first }]);
+    expect(await codeOf(readAll(store.readBlob(digest)))).toBe('ARCHIVE_DENIED');
+  });
+});
