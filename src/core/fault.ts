@@ -51,7 +51,7 @@ export const FAULTS = {
   GIT_AUTH: { retry: 'person', help: 'correct the credentials of the source' },
   GIT_REF_MISSING: { retry: 'person', help: 'create the branch or correct `ref`' },
   GIT_OBJECT_MISSING: { retry: 'retry', help: 'the repository lacks an object; fetch again or repair the repository' },
-  GIT_TOO_LARGE: { retry: 'person', help: 'make the repository or file smaller, or raise the limit in windlass.yaml' },
+  GIT_TOO_LARGE: { retry: 'person', help: 'the message names what is too large and the limit: make it smaller' },
   GIT_REFUSED: { retry: 'person', help: 'the repository holds something Windlass does not read; the message names it' },
   NOT_VERIFIED: {
     retry: 'person',

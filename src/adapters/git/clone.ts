@@ -11,7 +11,8 @@ import { signingOf } from './clone-signing.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_STATEMENTS = 20_000;
-/** Any object that could be a statement is smaller. */
+/** What is larger is no statement. */
+const MAX_STATEMENT_BYTES = 1024 * 1024;
 const MAX_OBJECTS_BYTES = 256 * 1024 * 1024;
 /** What git keeps while a merge, cherry-pick, revert or rebase has not ended. */
 const UNDER_WAY = ['MERGE_HEAD', 'CHERRY_PICK_HEAD', 'REVERT_HEAD', 'rebase-merge', 'rebase-apply'];
@@ -155,7 +156,17 @@ class GitClone implements Clone {
       ...tags.stdout.split('\n').flatMap((line) => (line.startsWith('tag ') ? [line.slice(4)] : [])),
       ...commits.stdout.split('\n').filter((line) => line !== ''),
     ];
-    return (await this.#objects([...new Set(oids)])).filter(isSigned);
+    return (await this.#objects(await this.#small([...new Set(oids)]))).filter(isSigned);
+  }
+
+  /** Without those that are too large: one of them must not stand in the way of all the others. */
+  async #small(oids: readonly string[]): Promise<readonly string[]> {
+    if (oids.length === 0) return [];
+    const { stdout } = await this.#git.must(['cat-file', '--batch-check'], Buffer.from(`${oids.join('\n')}\n`));
+    return stdout.split('\n').flatMap((line) => {
+      const [, oid = '', size = ''] = /^([0-9a-f]{40}) [a-z]+ (\d+)$/.exec(line) ?? [];
+      return oid !== '' && Number(size) <= MAX_STATEMENT_BYTES ? [oid] : [];
+    });
   }
 
   async object(oid: string): Promise<CloneObject | null> {

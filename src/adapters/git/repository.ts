@@ -131,10 +131,7 @@ class GitSource implements Source {
   async commit(id: string): Promise<CommitFacts> {
     const known = this.#commits.get(id);
     if (known !== undefined) return known;
-    const { reader } = await this.#open();
-    const { type, bytes } = await reader.read(requireOid(id), MAX_COMMIT_BYTES);
-    if (type !== 'commit') throw new Fault('GIT_REFUSED', `${id} is a ${type}, not a commit`, { data: { oid: id } });
-    const facts = parseCommitFacts(id, bytes);
+    const facts = await this.#readCommit(requireOid(id));
     if (this.#commits.size > 1_000) this.#commits.clear();
     this.#commits.set(id, facts);
     return facts;
@@ -403,8 +400,13 @@ class GitSource implements Source {
     const { reader } = await this.#open();
     let oid = fetched;
     for (let links = 0; ; links += 1) {
-      const { type, bytes } = await reader.read(oid, MAX_COMMIT_BYTES);
-      if (type === 'commit') break;
+      const read = await reader.read(oid, MAX_COMMIT_BYTES).catch(async (error: unknown) => {
+        // Of a commit that is too large the header is enough; anything else refuses.
+        if (error instanceof Fault && error.code === 'GIT_TOO_LARGE') await this.#largeCommit(oid, error);
+        else throw error;
+      });
+      if (!read || read.type === 'commit') break;
+      const { type, bytes } = read;
       const target = /^object ([0-9a-f]{40})\n/.exec(Buffer.from(bytes).toString('latin1', 0, 60))?.[1];
       if (type !== 'tag' || target === undefined || links >= MAX_TAG_LINKS) {
         throw new Fault('GIT_REFUSED', `${this.spec.name}: ${this.#ref} names a ${type}, not a commit`);
@@ -451,6 +453,37 @@ class GitSource implements Source {
   }
 
   // --- reading
+
+  async #readCommit(id: string): Promise<CommitFacts> {
+    const { reader } = await this.#open();
+    try {
+      const { type, bytes } = await reader.read(id, MAX_COMMIT_BYTES);
+      if (type !== 'commit') throw new Fault('GIT_REFUSED', `${id} is a ${type}, not a commit`, { data: { oid: id } });
+      return parseCommitFacts(id, bytes);
+    } catch (error) {
+      if (error instanceof Fault && error.code === 'GIT_TOO_LARGE') return this.#largeCommit(id, error);
+      throw error;
+    }
+  }
+
+  /** Whoever may push may write a commit as long as a book: it carries no statement, but history goes on through it. Only its words are
+   * not read. */
+  async #largeCommit(id: string, tooLarge: Fault): Promise<CommitFacts> {
+    const { hasClient, reader } = await this.#open();
+    if (!hasClient) {
+      // Unfolded before its size was known: to read it whole costs nothing more.
+      const { type, bytes } = await reader.read(id, Number.MAX_SAFE_INTEGER);
+      if (type !== 'commit') throw tooLarge;
+      return parseCommitFacts(id, bytes);
+    }
+    const [type] = await this.#ask(['cat-file', '-t', id]);
+    if (type !== 'commit') throw tooLarge;
+    const lines = await this.#ask(['rev-list', '--max-count=1', '--format=%T %P%n%ct', id, '--']);
+    const [tree = '', ...parents] = (lines[1] ?? '').trim().split(' ');
+    if (![tree, ...parents].every(isOid)) throw tooLarge;
+    const seconds = /^\d{1,12}$/.test(lines[2] ?? '') ? Number(lines[2]) : 0;
+    return { id, tree, parents, subject: '(too large to be shown)', author: '', committedAtMs: seconds * 1000 };
+  }
 
   async #list(commit: string): Promise<Listing> {
     const { trees } = await this.#open();

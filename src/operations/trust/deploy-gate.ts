@@ -34,7 +34,7 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
   const changed = changedStacks(at, before);
   let signer: string | null = null;
   for (const oid of commits) {
-    const found = await judging.signer(await source.object(oid));
+    const found = await signedBy(source, oid, judging);
     if ('wrong' in found)
       throw new Fault('NOT_VERIFIED', `commit ${oid.slice(0, 12)} is not accepted: ${found.wrong}`, {
         data: { commit: oid, reason: found.reason },
@@ -51,6 +51,16 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
     if (oid === tip) signer = found.name;
   }
   return { signer };
+}
+
+/** One that is too large to be judged is nobody's: that refuses it, and is no failure of the repository. */
+async function signedBy(source: House['source'], oid: string, judging: Judging): Promise<Signer> {
+  try {
+    return await judging.signer(await source.object(oid));
+  } catch (error) {
+    if (!(error instanceof Fault && error.code === 'GIT_TOO_LARGE')) throw error;
+    return { wrong: REASONS['object-too-large'].help, reason: 'object-too-large' };
+  }
 }
 
 function changedStacks(at: FleetAt, before: FleetAt | null): readonly string[] {

@@ -617,3 +617,33 @@ describe('the tags of statements', () => {
     expect(await openHere().tags()).toEqual([]);
   });
 });
+
+describe('a commit whose message is larger than any statement', () => {
+  test('is the tip or an ancestor like any other, with a git client and without; only its words are not read', async () => {
+    const first = repository.commit('one', { a: '1' });
+    const words = join(bench.folder, 'words');
+    writeFileSync(words, 'x'.repeat(9 * 1024 * 1024));
+    repository.git('commit', '-q', '--allow-empty', '-F', words);
+    const large = repository.git('rev-parse', 'HEAD');
+    const source = openHere();
+    expect(await source.fetch()).toBe(large);
+    expect((await faultOf(source.object(large))).code).toBe('GIT_TOO_LARGE');
+    expect(await source.commit(large)).toMatchObject({
+      tree: repository.git('rev-parse', 'HEAD^{tree}'),
+      parents: [first],
+      committedAtMs: 1_700_000_001_000,
+    });
+    expect([...(await source.list(large)).entries].map(({ path }) => path)).toEqual(['a']);
+    const last = repository.commit('three', { a: '3' });
+    expect(await source.fetch()).toBe(last);
+    for (const one of [source, openHere({ client: 'none' })]) {
+      expect(await one.descends(last, first)).toBe(true);
+      expect(await one.descends(first, last)).toBe(false);
+      expect(await one.commitsSince(last, null, 10)).toEqual([last, large, first]);
+    }
+    repository.git('tag', '-a', '-F', words, 'huge');
+    expect(
+      (await faultOf(openHere({ ref: 'refs/tags/huge', mirror: join(bench.folder, 'other.git') }).fetch())).code,
+    ).toBe('GIT_TOO_LARGE');
+  });
+});
