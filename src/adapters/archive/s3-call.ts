@@ -49,6 +49,8 @@ export interface S3Answer {
   /** Throws Passing when it breaks off, also when it is shorter than it was said to be. */
   bytes(maxBytes: number): Promise<Uint8Array>;
   stream(): AsyncIterable<Uint8Array>;
+  /** Its body is not wanted. */
+  leave(): void;
 }
 
 /** What the server says of a failed call; both '' when it says nothing. */
@@ -211,6 +213,7 @@ function answerOf(incoming: IncomingMessage, signal: AbortSignal): S3Answer {
       return Buffer.concat(chunks);
     },
     stream,
+    leave: () => void incoming.destroy(),
   };
 }
 

@@ -204,6 +204,16 @@ export class S3Double {
           if (this.conditions === 'refused') return refuse(501, 'NotImplemented');
           if (this.objects.has(key)) return refuse(412, 'PreconditionFailed');
         }
+        const source = incoming.headers['x-amz-copy-source'];
+        if (source !== undefined) {
+          const copied = this.objects.get(decodeURIComponent(String(source)).replace(`/${this.bucket}/`, ''));
+          if (!copied) return refuse(404, 'NoSuchKey');
+          this.objects.set(key, { ...copied, atMs: Date.now() });
+          return answer(
+            200,
+            `<CopyObjectResult><ETag>${copied.etag.replaceAll('"', '&quot;')}</ETag></CopyObjectResult>`,
+          );
+        }
         this.objects.set(key, body.stored);
         return answer(200, '', { etag: body.stored.etag });
       }

@@ -171,9 +171,12 @@ describe('the s3 store', () => {
     expect((await faultOf(readAll(store.readBlob(digest)))).code).toBe('ARCHIVE_DAMAGED');
   });
 
-  it('puts a large blob of unknown digest under its digest, and leaves nothing beside it', async () => {
+  it.each([
+    ['in one call', 150],
+    ['in parts', 333],
+  ])('copies a blob of unknown digest to its place %s, and leaves nothing beside it', async (_, kib) => {
     const store = open();
-    const content = randomBytes(333 * KIB + 7);
+    const content = randomBytes(kib * KIB + 7);
     const { digest } = await store.putBlob(chunksOf(content.subarray(0, 100), content.subarray(100)));
     const key = `windlass/blobs/sha256/${digest.slice(0, 2)}/${digest}`;
     expect((await double.content(key)).equals(content)).toBe(true);
