@@ -24,6 +24,8 @@ export interface HookStack {
   model(signal: AbortSignal): Promise<Model>;
   /** What jobs are made from: always what is being deployed, so that a migration brings its own version. */
   readonly jobs: { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> };
+  /** Services that are known by their names only. */
+  readonly others?: readonly string[];
   /** Opens the closed secrets of values. */
   open(values: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>>;
   backup?(reason: string, signal: AbortSignal): Promise<void>;
@@ -73,6 +75,7 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
   /** A misspelled service would be taken for one that is down. */
   function mustKnow(service: string): void {
     if ([desired, stack.jobs.desired].some(({ services }) => services.some((one) => one.name === service))) return;
+    if (stack.others?.includes(service)) return;
     throw new Fault('HOOK_FAILED', `the stack has no service ${service}`, { data: { service } });
   }
 

@@ -82,8 +82,14 @@ export function startHook(deps: HookDeps, input: HookInput): HookHandle {
 
 export interface ResumeOptions {
   readonly signal?: AbortSignal;
-  /** Asked once everything is restored: go on with the sequence, or end it as failed? Default: go on. */
-  readonly decide?: (state: HookState) => 'resume' | 'fail';
+  /** Asked once everything is restored, of a sequence that has not come to an end: null = it goes on. Default: it goes on. */
+  readonly decide?: (state: HookState) => Verdict | null | Promise<Verdict | null>;
+}
+
+/** Why a sequence that was interrupted does not go on. */
+export interface Verdict {
+  readonly ending: 'failed' | 'superseded';
+  readonly why: string;
 }
 
 /** Takes up a run of a dead controller: ends what it left running, restores, then goes on after the last action whose end is on
@@ -102,9 +108,10 @@ export function resumeHook(deps: HookDeps, state: HookState, options: ResumeOpti
     if (!isRestored) return session.end('restoreFailed');
     const { ending } = session.state;
     if (ending) return session.end(ending);
-    if (options.decide?.(session.state) === 'fail') {
-      session.update({ ending: 'failed' });
-      return session.end('failed');
+    const verdict = (await options.decide?.(session.state)) ?? null;
+    if (verdict) {
+      session.update({ ending: verdict.ending });
+      return session.end(verdict.ending, verdict.why);
     }
     return machine();
   });
@@ -151,7 +158,7 @@ function faultOf({ ended, run, unrestored }: HookState): Fault | null {
       return new Fault('HOOK_FAILED', `${what} failed: ${message}`, { data });
     case 'cancelled':
     case 'superseded':
-      return new Fault('CANCELLED', `${what} was ${outcome}`, { data });
+      return new Fault('CANCELLED', `${what} was ${outcome}${message === '' ? '' : `: ${message}`}`, { data });
     case 'restoreFailed':
       return new Fault('RESTORE_FAILED', `${what}: ${message}`, {
         data: { ...data, services: unrestored.map((one) => `${one.service}=${one.captured}`) },

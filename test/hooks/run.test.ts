@@ -671,10 +671,14 @@ describe('the start of a controller', () => {
     await world.runOrDie(world.start(actions).result);
     world.onCall = () => {};
     const { journal } = world.restart();
-    const [result] = await world.run(resumeHooks(journal, () => world.process.deps(), { decide: () => 'fail' }));
+    const [result] = await world.run(
+      resumeHooks(journal, () => world.process.deps(), {
+        decide: async () => ({ ending: 'failed', why: 'its commit is lost' }),
+      }),
+    );
     expect(result?.state.ended).toMatchObject({
       outcome: 'failed',
-      message: 'the controller died in the middle of it',
+      message: 'its commit is lost',
     });
     expect(world.counts.get('app')).toBe(2);
     expect(world.story).not.toContain('after started');

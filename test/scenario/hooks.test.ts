@@ -314,6 +314,38 @@ describe('a crash of the controller in a deploy with hooks', () => {
     }
   }, 120_000);
 
+  it.each([
+    ['post_update', 'while an older one is deployed'],
+    ['post_install', 'while nothing was deployed before'],
+  ])('in %s, and its commit is lost %s: what it scaled is back all the same, it failed and says why', async (phase) => {
+    const hooks = `  ${phase}: [{ scale: { web: 0 } }, { job: say }]\n`;
+    const sim = open();
+    if (phase === 'post_update') {
+      sim.source.push(files(hooks));
+      await succeeded(sim);
+    }
+    const commit = sim.source.push(files(hooks, 'sleep 20', 'windlass-test/web:1'));
+    sim.apply().catch(() => {});
+    const job = () =>
+      sim.world.containersOf('shop').some((one) => one.name.includes(`${phase}-say`) && one.state === 'running');
+    while (!job()) await sim.clock.sleep(100);
+    expect(counts(sim)).toEqual({ side: 1 });
+    sim.crash();
+    sim.source.push(files(hooks, 'echo hi', 'windlass-test/web:1'), []);
+    sim.source.lose(commit);
+    const { signal } = new AbortController();
+    const [result] = await sim.run(takeUpHooks(sim.bench, ['shop'], { signal }));
+    expect(result?.state.ended).toMatchObject({ outcome: 'failed', message: expect.stringContaining('brought back') });
+    expect(counts(sim)).toEqual({ web: 2, side: 1 });
+    expect(job()).toBe(false);
+    expect([...sim.house.store.values('hook-run/').keys()]).toEqual([]);
+    expect(sim.house.store.events({ stack: 'shop', limit: 50 }).map((one) => one.message)).toContainEqual(
+      expect.stringMatching(new RegExp(`^${phase}: taken up again, failed: .*no commit ${commit}`)),
+    );
+    await succeeded(sim);
+    expect(phases(sim)).toContain(phase);
+  });
+
   it('in a phase that a person runs: it counts for no deploy that is on record', async () => {
     const sim = open();
     sim.source.push(files('  post_install: [{ job: say }]\n', 'exit 3'));

@@ -117,6 +117,11 @@ export class MemorySource implements Source {
     this.pins.set(keep, commit);
   }
 
+  /** As when a branch was rewritten and its old commits were collected. */
+  lose(commit: string): void {
+    this.#commits.delete(commit);
+  }
+
   async close(): Promise<void> {}
 
   #get(id: string): { facts: CommitFacts; listing: Listing } {

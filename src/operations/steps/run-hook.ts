@@ -1,7 +1,7 @@
 // Run hook: the only door from operations to hook sequences. As a step it runs the phases that are due before and after a converge; for
 // other operations one phase; and it takes up, before anything else touches a stack, what a dead controller left.
 
-import { Fault } from '../../core/fault.ts';
+import { asFault, Fault } from '../../core/fault.ts';
 import { describe } from '../../core/hook/action.ts';
 import type { HookPhase } from '../../core/hook/phase.ts';
 import type { HookRun, HookState } from '../../core/hook/run-state.ts';
@@ -16,7 +16,7 @@ import type { HookRecord } from '../../core/status/event.ts';
 import type { Step } from '../../engine/step.ts';
 import { storeJournal } from '../../hooks/journal.ts';
 import { hookPortsOn, sweepJobs } from '../../hooks/on-runtime.ts';
-import { type HookDeps, type HookResult, resumeHooks, startHook } from '../../hooks/run.ts';
+import { type HookDeps, type HookResult, resumeHooks, startHook, type Verdict } from '../../hooks/run.ts';
 import type { KeptLog } from '../../ports/hooks.ts';
 import type { Store } from '../../ports/store.ts';
 import { cluster } from '../../refs/cluster.ts';
@@ -28,8 +28,9 @@ import { stack as stackRefs } from '../../refs/stack.ts';
 import { stacksAtRest, wake } from '../archive/quiesce.ts';
 import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deploy-run.ts';
 import type { FleetAt } from '../fleet-at.ts';
+import { everDeployed } from '../gone.ts';
 import { actionsOf, dueOf } from '../hooks-of.ts';
-import type { Resolved } from '../resolve.ts';
+import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
 import type { Workbench } from '../workbench.ts';
 
@@ -220,22 +221,27 @@ export async function takeUpHooks(
   const journal = storeJournal(house.store);
   const left = journal.all().filter((state) => stacks === null || stacks.includes(state.run.stack));
   if (left.length === 0) return [];
+  /** Runs of which nothing is left but to bring back what they scaled. */
+  const lost = new Map<string, Verdict>();
   const results = await resumeHooks(
     { ...journal, all: () => left },
     async (state) => {
-      const at = await bench.reader.read(state.revision);
-      const stack = at.fleet.stacks.get(state.run.stack);
-      if (!stack)
-        throw new Fault(
-          'NOT_FOUND',
-          `commit ${state.revision.slice(0, 12)} holds no readable stack ${state.run.stack}`,
-        );
-      const resolved = await bench.resolver.resolve(stack, at, options.signal);
-      const runs = state.run.phase.startsWith('pre_') ? 'deployed' : 'this';
-      const { secrets } = actionsOf(stack, at, state.run.phase);
-      return depsOf(bench, { stack, at, resolved, runs }, secrets, options.note);
+      try {
+        const at = await bench.reader.read(state.revision);
+        const stack = at.fleet.stacks.get(state.run.stack);
+        if (!stack) throw notFound(state.revision, state.run.stack);
+        const resolved = await bench.resolver.resolve(stack, at, options.signal);
+        const runs = state.run.phase.startsWith('pre_') ? 'deployed' : 'this';
+        const { secrets } = actionsOf(stack, at, state.run.phase);
+        return depsOf(bench, { stack, at, resolved, runs }, secrets, options.note);
+      } catch (error) {
+        if (options.signal.aborted || isPassing(error)) throw error;
+        const why = `it cannot go on, only what it scaled was brought back: ${house.redact(asFault(error, 'NOT_FOUND').message)}`;
+        lost.set(runKey(state.run), { ending: 'failed', why });
+        return depsToRestore(bench, state, options.note);
+      }
     },
-    { signal: options.signal },
+    { signal: options.signal, decide: (state) => lost.get(runKey(state.run)) ?? null },
   );
   for (const result of results) {
     settleLeft(bench, result);
@@ -243,9 +249,66 @@ export async function takeUpHooks(
     if (!isTold(bench, result.state)) (options.ended ?? toNewestRun(bench))(stack, recordOf(result.state));
     forget(bench, result);
   }
-  const lost = results.find((one) => one.outcome === 'restoreFailed');
-  if (lost?.fault) throw lost.fault;
+  const down = results.find((one) => one.outcome === 'restoreFailed');
+  if (down?.fault) throw down.fault;
   return results;
+}
+
+const notFound = (revision: string, stack: string): Fault =>
+  new Fault('NOT_FOUND', `commit ${revision.slice(0, 12)} holds no readable stack ${stack}`);
+
+/** Trouble of the moment: whoever comes next can go on with the sequence. Anything else may stay, and a stack must not stay down with it. */
+const PASSING: ReadonlySet<string> = new Set([
+  'CANCELLED',
+  'ENGINE_UNREACHABLE',
+  'ENGINE_TIMEOUT',
+  'COMPOSE_FAILED',
+  'FILES_FAILED',
+]);
+const isPassing = (error: unknown): boolean =>
+  error instanceof Fault ? PASSING.has(error.code) : !(error instanceof InvalidStack);
+
+/** For a run whose commit cannot be read or resolved any more: services are counted, stopped and started; nothing is made from the
+ * commit, and no job is begun. */
+function depsToRestore(bench: Workbench, { run, captured }: HookState, note: PhaseOptions['note']): HookDeps {
+  const { clock, store, runtime, oneShots, redact } = bench.house;
+  const known = everDeployed(store).find((one) => one.stack === run.stack);
+  const desired = known?.desired ?? {
+    stack: run.stack,
+    project: run.project,
+    projectDir: treeDirOf(bench.house.settings.stateDir, run.stack),
+    revision: '',
+    inputDigest: '',
+    digest: '',
+    digestUnscaled: '',
+    composeVersion: '',
+    recipe: 0,
+    services: [],
+    networks: [],
+    volumes: [],
+    owners: [],
+  };
+  const model = async (signal: AbortSignal): Promise<Model> => {
+    if (!known) throw new Fault('HOOK_FAILED', 'a container would have to be made, and how is not known any more');
+    return modelAt(bench, known.revision, run.stack, signal);
+  };
+  return {
+    clock,
+    redact,
+    journal: storeJournal(store),
+    ports: hookPortsOn(
+      { runtime, oneShots, clock, http: () => Promise.reject(new Error('nothing is asked by a restore')) },
+      {
+        desired,
+        model,
+        jobs: { desired, model },
+        others: Object.keys(captured),
+        open: () => Promise.reject(new Error('nothing is opened by a restore')),
+      },
+    ),
+    refs: { resolve: async (text) => text },
+    ...(note ? { note } : {}),
+  };
 }
 
 /** Phases of an uninstall that are done: a try that goes on after a crash does not run them again. */
@@ -389,8 +452,7 @@ function depsOf(
 export async function deployedSubject(bench: Workbench, applied: Applied, signal: AbortSignal): Promise<HookSubject> {
   const at = await bench.reader.read(applied.revision);
   const stack = at.fleet.stacks.get(applied.stack);
-  if (!stack)
-    throw new Fault('NOT_FOUND', `commit ${applied.revision.slice(0, 12)} holds no readable stack ${applied.stack}`);
+  if (!stack) throw notFound(applied.revision, applied.stack);
   return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal), runs: 'deployed' };
 }
 
@@ -401,14 +463,12 @@ function deployedOf(
   stack: LoadedStack,
   desired: Desired,
 ): { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> } {
-  return {
-    desired,
-    async model(signal) {
-      const at = await bench.reader.read(revision);
-      const before = at.fleet.stacks.get(stack.name);
-      if (!before)
-        throw new Fault('NOT_FOUND', `commit ${revision.slice(0, 12)} holds no readable stack ${stack.name}`);
-      return (await bench.resolver.resolve(before, at, signal)).model(signal);
-    },
-  };
+  return { desired, model: (signal) => modelAt(bench, revision, stack.name, signal) };
+}
+
+async function modelAt(bench: Workbench, revision: string, name: string, signal: AbortSignal): Promise<Model> {
+  const at = await bench.reader.read(revision);
+  const stack = at.fleet.stacks.get(name);
+  if (!stack) throw notFound(revision, name);
+  return (await bench.resolver.resolve(stack, at, signal)).model(signal);
 }
