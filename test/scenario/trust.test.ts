@@ -446,6 +446,45 @@ describe('a request', () => {
   });
 });
 
+describe('the volumes of a purge', () => {
+  const purge = async (fleet: Fleet, id: string, volumes: string): Promise<string> => {
+    const subject = fleet.request(id, 'anna', volumes);
+    for (const name of ['bert', 'cleo']) fleet.approve(subject, name);
+    await fleet.look();
+    const { state, reason, detail } = fleet.bench.house.trust!.ledger!.snapshot(id)!;
+    return `${state} ${reason}: ${detail}`;
+  };
+
+  it('are named as the engine or as the Compose file names them, and a key stands for all its generations', async () => {
+    const fleet = await open();
+    fleet.remake('shop_data-2');
+    fleet.sim.world.engine.addVolume('bank_data', {
+      'com.docker.compose.project': 'bank',
+      'com.docker.compose.volume': 'data',
+    });
+    expect(await purge(fleet, 'one', '[shop_data-2]')).toBe('succeeded done: removed shop_data-2');
+    fleet.remake('shop_data-3');
+    expect(await purge(fleet, 'two', '[data]')).toBe('succeeded done: removed shop_data, shop_data-3');
+    expect([...fleet.sim.world.engine.volumes.keys()]).toEqual(['bank_data']);
+  });
+
+  it('that the stack does not have spend nothing: it waits, says which there are, and runs when they are there', async () => {
+    const fleet = await open();
+    expect(await purge(fleet, 'one', '[data, pgdata]')).toBe(
+      'scheduled waits: stack shop has no volume pgdata; it has data (shop_data)',
+    );
+    fleet.sim.world.engine.addVolume('pgdata', { 'com.docker.compose.project': 'bank' });
+    await fleet.look();
+    const { ledger } = fleet.bench.house.trust!;
+    expect(ledger!.snapshot('one')?.detail).toBe('the volume pgdata does not belong to stack shop');
+    expect([ledger!.claims(), fleet.removed]).toEqual([[], []]);
+    const told = fleet.bench.house.store.events({}).filter(({ message }) => message.includes('waits: stack shop'));
+    expect(told.length).toBe(1);
+    fleet.sim.world.engine.volumes.delete('shop_data');
+    expect(await purge(fleet, 'two', 'all')).toBe('scheduled waits: the engine holds no volume of stack shop');
+  });
+});
+
 describe('after a crash', () => {
   const approved = async (): Promise<Fleet> => {
     const fleet = await open();

@@ -2,6 +2,7 @@
 // one that was seen only if it was made at the same moment; another of its name is left alone, so that a purge can be finished after a crash.
 import { Fault } from '../../core/fault.ts';
 import type { Purge } from '../../core/spec/request.ts';
+import type { ObservedVolume } from '../../core/state/observed.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
 import type { House } from '../house.ts';
 import type { Look } from '../look.ts';
@@ -25,17 +26,33 @@ export async function planPurge(house: House, look: Look, request: Purge, signal
   if (!house.payloads) throw new Fault('USAGE', 'volumes cannot be reached on this engine');
   const { observed } = await look.fresh('known');
   const { stack } = request;
-  const own = new Set([
-    ...observed.volumes.filter((one) => one.project === stack).map((one) => one.name),
-    ...orphans(house)
-      .filter((one) => one.stack === stack)
-      .map((one) => one.volume),
-  ]);
-  const names = request.volumes === 'all' ? [...own].sort() : request.volumes;
-  const foreign = names.find((name) => !own.has(name) && observed.volumes.some((one) => one.name === name));
-  if (foreign !== undefined) return { kind: 'wait', why: `the volume ${foreign} does not belong to stack ${stack}` };
+  const orphaned = new Set(orphans(house).flatMap((one) => (one.stack === stack ? [one.volume] : [])));
+  const own = observed.volumes.filter((one) => one.project === stack || orphaned.has(one.name));
+  const names = new Set<string>();
+  for (const asked of request.volumes === 'all' ? own.map((one) => one.name) : request.volumes) {
+    const found = named(asked, own);
+    // Nothing is spent by a slip of the pen: the request would be gone, and the data still there.
+    if (found.length === 0)
+      return {
+        kind: 'wait',
+        why: notOwn(
+          asked,
+          stack,
+          own,
+          observed.volumes.some((one) => one.name === asked),
+        ),
+      };
+    const [first] = found;
+    if (found.some((one) => one.key !== first?.key))
+      return {
+        kind: 'wait',
+        why: `${asked} is the name of one volume of stack ${stack} and the Compose key of another: ${list(found)}`,
+      };
+    for (const { name } of found) names.add(name);
+  }
+  if (names.size === 0) return { kind: 'wait', why: `the engine holds no volume of stack ${stack}` };
   for (const one of observed.containers) {
-    const used = one.mounts.find((mount) => mount.kind === 'volume' && names.includes(mount.name));
+    const used = one.mounts.find((mount) => mount.kind === 'volume' && names.has(mount.name));
     if (used)
       return {
         kind: 'wait',
@@ -43,11 +60,28 @@ export async function planPurge(house: House, look: Look, request: Purge, signal
       };
   }
   const volumes: { name: string; createdAt: string }[] = [];
-  for (const name of names) {
+  for (const name of [...names].sort()) {
     const found = await house.payloads.inspectVolume(name, signal);
     if (found) volumes.push({ name, createdAt: found.createdAt });
   }
   return { kind: 'plan', plan: { stack, volumes } };
+}
+
+/** The volumes that a request means by one word: the name of the engine, or the key of the Compose file, which stands for every generation
+ * that restores have made of it. */
+const named = (asked: string, own: readonly ObservedVolume[]): readonly ObservedVolume[] =>
+  own.filter((one) => one.name === asked || one.key === asked);
+
+const list = (volumes: readonly ObservedVolume[]): string =>
+  volumes
+    .map(({ name, key }) => (key === '' || key === name ? name : `${key} (${name})`))
+    .sort()
+    .join(', ');
+
+function notOwn(asked: string, stack: string, own: readonly ObservedVolume[], isForeign: boolean): string {
+  if (isForeign) return `the volume ${asked} does not belong to stack ${stack}`;
+  const there = own.length === 0 ? 'the engine holds none of it' : `it has ${list(own)}`;
+  return `stack ${stack} has no volume ${asked}; ${there}`;
 }
 
 /** A second call finishes what the first left. Names of the volumes that are gone now. */

@@ -49,7 +49,7 @@ export async function runRequests(
     const snapshot = remember(bench, look, request);
     if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
     if (busy(stackOf(request.evaluation))) {
-      wait(look, snapshot, 'the stack is being deployed', bench.house.clock.nowMs());
+      wait(bench, look, snapshot, 'the stack is being deployed', bench.house.clock.nowMs());
       continue;
     }
     const done = await runOne(bench, look, request, snapshot, signal);
@@ -145,21 +145,21 @@ async function runOne(
   if (request === null) throw new Error(`${at.id} is ready without a request`);
   const planned = await planWork(bench, request, signal);
   if (planned.kind === 'wait') {
-    wait(look, snapshot, planned.why, clock.nowMs());
+    wait(bench, look, snapshot, planned.why, clock.nowMs());
     return null;
   }
   const { work } = planned;
   const digest = workDigest(work);
   if (request.plan !== undefined && request.plan !== digest) {
     const why = `it was approved for the plan ${request.plan.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
-    wait(look, snapshot, why, clock.nowMs());
+    wait(bench, look, snapshot, why, clock.nowMs());
     return null;
   }
   let leases: ReturnType<typeof holdLeases>;
   try {
     leases = holdLeases(house, leasesOf(work), undefined, { first: true });
   } catch (error) {
-    wait(look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
+    wait(bench, look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
     return null;
   }
   try {
@@ -192,9 +192,13 @@ async function runOne(
   }
 }
 
-/** Not spent and not over: it is looked at again. */
-function wait(look: TrustLook, snapshot: RequestSnapshot, why: string, atMs: number): void {
-  if (snapshot.detail !== why) look.ledger.putSnapshot({ ...snapshot, reason: WAITS, detail: why, sinceMs: atMs });
+/** Not spent and not over: it is looked at again. Told once for each reason. */
+function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, why: string, atMs: number): void {
+  if (snapshot.reason === WAITS && snapshot.detail === why) return;
+  const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs: atMs };
+  look.ledger.putSnapshot(waiting);
+  const at = look.requests.find(({ id }) => id === snapshot.id);
+  if (at) say(bench, at.evaluation, waiting);
 }
 
 /** From `claimed` or `executing`, with the lease held. */
