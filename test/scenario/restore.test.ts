@@ -218,6 +218,31 @@ describe('a restore in place', () => {
     expectNew(world);
   });
 
+  it('is forgotten after a season, unless it did not end or data of before is still kept for it', async () => {
+    const { world } = await shop();
+    const { store } = world.sim.house;
+    const nowMs = world.sim.clock.nowMs();
+    for (const [id, endedAtMs] of [
+      ['old', nowMs],
+      ['open', 0],
+      ['needed', nowMs],
+    ] as const)
+      store.putValue(`restore/${id}`, { id, endedAtMs, startedAtMs: 1, plan: { target: 'shop' } });
+    keep(store, {
+      kind: 'volume',
+      name: 'v',
+      stack: 'shop',
+      restore: 'needed',
+      sinceMs: 1,
+      untilMs: Number.MAX_SAFE_INTEGER,
+    });
+    await world.sim.run(sweepKept(world.bench, never));
+    expect([...store.values('restore/').keys()]).toEqual(['restore/needed', 'restore/old', 'restore/open']);
+    await world.sim.clock.advance(91 * 86_400_000);
+    await world.sim.run(sweepKept(world.bench, never));
+    expect([...store.values('restore/').keys()]).toEqual(['restore/needed', 'restore/open']);
+  });
+
   it('never has live data swept away, whatever is listed as kept', async () => {
     const { world, archive } = await shop();
     await run(world, await planned(world, { archive }));
