@@ -1,7 +1,8 @@
 // Controller: the loop. Watches only add keys; a sweep judges every stack from one look at the engine; a pass works on one stack.
 // Level-triggered: what is done depends on the state alone, never on what woke us.
-import { asFault, Fault } from '../core/fault.ts';
+
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
+import { asFault, Fault } from '../core/fault.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { backoffMs } from '../core/status/backoff.ts';
@@ -90,6 +91,10 @@ export class Controller {
   /** What is worked on now: another declaration of it takes its place. */
   #superseding: AbortController | null = null;
   readonly #inWork = new Map<string, { readonly sourceDigest: string; readonly superseded: AbortController }>();
+  /** Stacks whose interrupted hooks are being brought to their end: nothing else is done to them meanwhile. */
+  readonly #finishing = new Map<string, Promise<void>>();
+  /** Resolved when the source was looked at for the first time, whatever came of it. */
+  readonly #looked = Promise.withResolvers<void>();
   readonly #loops: Promise<unknown>[] = [];
   readonly #closers: (() => Promise<void>)[] = [];
 
@@ -105,6 +110,8 @@ export class Controller {
       concurrency: IN_FLIGHT,
       delayMs: backoffMs,
       work: async (key, triggers) => {
+        // Comes back when they are finished.
+        if (this.#finishing.has(key)) return { kind: 'done' };
         const answer = await this.#pass(key, triggers);
         if (this.#at && !this.#engineLost) await this.#backups.take(this.#at, key);
         return answer;
@@ -133,7 +140,7 @@ export class Controller {
     this.#markInterrupted();
     disownDrills(this.#house);
     await this.#sweepHelpers();
-    await this.#finishHooks();
+    this.#finishHooks();
     await this.#finishRestores();
     await this.#drills.sweep();
     const gitDir = source.spec.url.startsWith('/') ? gitDirOf(source.spec.url) : null;
@@ -181,9 +188,10 @@ export class Controller {
   async stop(): Promise<void> {
     this.#stop.abort(new Fault('CANCELLED', 'the controller stops'));
     this.#superseding?.abort();
+    this.#looked.resolve();
     for (const close of this.#closers) await close();
     await this.#queue.close();
-    await Promise.allSettled([...this.#loops, this.#fetching, this.#sweeping]);
+    await Promise.allSettled([...this.#loops, ...this.#finishing.values(), this.#fetching, this.#sweeping]);
     this.#house.store.deleteValue('controller');
   }
 
@@ -201,7 +209,7 @@ export class Controller {
       try {
         do {
           this.#fetchAgain = false;
-          await this.#fetch(trigger);
+          await this.#fetch(trigger).finally(() => this.#looked.resolve());
           await this.#runRequests();
         } while (this.#fetchAgain && !this.#stop.signal.aborted);
       } catch (error) {
@@ -281,7 +289,7 @@ export class Controller {
     if (tip === undefined || !this.#isSourceSeen || !this.#house.trust?.anchor || this.#stop.signal.aborted) return;
     try {
       const { runRequests } = await import('../operations/trust/run-requests.ts');
-      const busy = (stack: string) => this.#inWork.has(stack);
+      const busy = (stack: string) => this.#inWork.has(stack) || this.#finishing.has(stack);
       const { ran } = await runRequests(this.#bench, tip, this.#now.signal, busy);
       for (const { id, state, detail } of ran)
         this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
@@ -354,6 +362,7 @@ export class Controller {
     }
     this.#refusedAtSweep.clear();
     for (const one of surveyed) {
+      if (this.#finishing.has(one.name)) continue;
       if (this.#queue.busy(one.name)) {
         // Its next pass is because of this, whatever the engine says meanwhile.
         const work = this.#inWork.get(one.name);
@@ -404,8 +413,7 @@ export class Controller {
       return waits(one.judged, { kind: 'failed', fault: one.fault });
     }
     if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
-      if (triggers.size === 1 && !triggers.has('retry'))
-        return waits(one, { kind: 'failed', fault: clash });
+      if (triggers.size === 1 && !triggers.has('retry')) return waits(one, { kind: 'failed', fault: clash });
     this.#refusedAtSweep.delete(name);
     return this.#work(one, trigger);
   }
@@ -450,8 +458,7 @@ export class Controller {
     if (!healing) {
       const { windows } = one.stack;
       const window = inWindow(windows.length > 0 ? windows : this.#house.settings.windows, now);
-      if (!window.open)
-        return waits({ kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
+      if (!window.open) return waits({ kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
     }
     this.#settle(one.name, one, { kind: 'progressing' });
     this.#options.log(
@@ -633,6 +640,8 @@ export class Controller {
     }
     for (const one of gone.removable) {
       if (this.#stop.signal.aborted) return;
+      // The pass after it comes back here.
+      if (this.#finishing.has(one.stack)) continue;
       // Its run ends first, superseded as by a newer push; the pass after it comes back here.
       if (this.#inWork.has(one.stack)) {
         this.#queue.add(one.stack, trigger);
@@ -664,24 +673,37 @@ export class Controller {
     );
   }
 
-  /** Before anything else touches a stack. What cannot be brought to its end now is tried again by whatever works on the stack next. */
-  async #finishHooks(): Promise<void> {
-    const signal = this.#stop.signal;
+  /** Before anything else touches a stack, and each by itself: a long job of one holds up no other. What cannot be brought to its end now
+   * is tried again by whatever works on the stack next. */
+  #finishHooks(): void {
     for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)])) {
-      let leases: HeldLeases | null = null;
-      try {
-        leases = holdLeases(this.#house, [stack], undefined, { first: true });
-        const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
-        for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note }))
-          this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);
-        await wake(this.#bench, stack, signal);
-      } catch (error) {
-        const fault = asFault(error, 'HOOK_FAILED');
-        this.#options.log(`error ${stack}: ${this.#house.redact(fault.message)}`);
-        if (fault.code === 'RESTORE_FAILED') this.#settle(stack, null, { kind: 'failed', fault });
-      } finally {
-        leases?.release();
-      }
+      const finished = this.#finishHooksOf(stack).finally(async () => {
+        this.#finishing.delete(stack);
+        if (this.#stop.signal.aborted) return;
+        this.#queue.add(stack, 'hooks finished');
+        if (unfinishedRestores(this.#house).some(({ plan }) => plan.target === stack)) await this.#finishRestores();
+      });
+      this.#finishing.set(stack, finished);
+    }
+  }
+
+  async #finishHooksOf(stack: string): Promise<void> {
+    const signal = this.#stop.signal;
+    let leases: HeldLeases | null = null;
+    try {
+      leases = holdLeases(this.#house, [stack], undefined, { first: true });
+      const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
+      // A newer revision is known only when the source was asked.
+      const newest = () => this.#looked.promise.then(() => this.#at);
+      for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note, newest }))
+        this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);
+      await wake(this.#bench, stack, signal);
+    } catch (error) {
+      const fault = asFault(error, 'HOOK_FAILED');
+      this.#options.log(`error ${stack}: ${this.#house.redact(fault.message)}`);
+      if (fault.code === 'RESTORE_FAILED') this.#settle(stack, null, { kind: 'failed', fault });
+    } finally {
+      leases?.release();
     }
   }
 
@@ -691,7 +713,9 @@ export class Controller {
     if (left.length === 0) return;
     const { restoreOptions } = await import('../operations/trust/request-work.ts');
     const options = restoreOptions(this.#bench, { signal: this.#now.signal });
-    for (const { id, plan } of left.filter((one) => !isRunningHere(this.#house, one.id)))
+    for (const { id, plan } of left.filter(
+      (one) => !isRunningHere(this.#house, one.id) && !this.#finishing.has(one.plan.target),
+    ))
       try {
         this.#options.log(`${plan.target}: the interrupted restore ${id} is finished`);
         await resumeRestore(this.#bench, id, options);

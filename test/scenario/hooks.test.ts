@@ -346,6 +346,81 @@ describe('a crash of the controller in a deploy with hooks', () => {
     expect(phases(sim)).toContain(phase);
   });
 
+  describe('when a controller starts', () => {
+    const hooks =
+      '  pre_update: [{ scale: { web: 0 } }, { job: say, retries: 1 }, { scale: { web: "ref+hook://previous" } }]\n';
+    const open: { sim: SimHouse; controller: Controller }[] = [];
+    afterEach(async () => {
+      for (const { sim, controller } of open.splice(0)) {
+        await sim.run(controller.stop());
+        sim.dispose();
+      }
+    });
+
+    /** Killed in the job of a pre phase, with the service down for it. */
+    async function killed(script: string): Promise<SimHouse> {
+      const sim = new SimHouse(1);
+      sim.source.push({ ...files(hooks), 'stacks/other/compose.yaml': compose() });
+      await succeeded(sim);
+      sim.source.push(files(hooks, script, 'windlass-test/web:1'));
+      sim.apply().catch(() => {});
+      while (counts(sim)['web'] !== undefined) await sim.clock.sleep(100);
+      await sim.clock.advance(500);
+      sim.crash();
+      return sim;
+    }
+    const start = async (sim: SimHouse): Promise<void> => {
+      const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+      open.push({ sim, controller });
+      await sim.run(controller.start());
+    };
+    const until = async (sim: SimHouse, holds: () => boolean): Promise<void> => {
+      for (let tries = 0; tries < 900 && !holds(); tries++) await sim.run(sim.clock.sleep(500));
+      expect(holds()).toBe(true);
+    };
+    const running = (sim: SimHouse): string[] =>
+      sim.world
+        .containersOf('shop')
+        .filter((one) => /^shop-web-\d+$/.test(one.name))
+        .map((one) => one.spec.image);
+    const ended = (sim: SimHouse): string[] =>
+      sim.house.store
+        .runs({ stack: 'shop', limit: 10 })
+        .flatMap((run) => run.hooks ?? [])
+        .map((one) => `${one.phase} ${one.outcome}${one.message === '' ? '' : `: ${one.message}`}`);
+
+    it('a pre phase gives way to a newer revision that came meanwhile: restored, superseded, and the newer one runs its own', async () => {
+      const sim = await killed('sleep 200');
+      sim.source.push(files(hooks, 'echo newer', 'windlass-test/web:2'));
+      await start(sim);
+      await until(sim, () => sim.house.store.attempt('shop') === null);
+      expect(ended(sim).sort()).toEqual(['pre_update succeeded', 'pre_update superseded: a newer revision arrived']);
+      expect(running(sim)).toEqual(['windlass-test/web:2', 'windlass-test/web:2']);
+      expect(counts(sim)).toEqual({ web: 2, side: 1 });
+    });
+
+    it('a pre phase goes on when nothing newer came, nor anything that can be read', async () => {
+      const sim = await killed('sleep 20');
+      sim.source.push({ 'stacks/shop/stack.yaml': 'nonsense: [' });
+      await start(sim);
+      await until(sim, () => ended(sim).length > 0);
+      expect(ended(sim)).toEqual(['pre_update succeeded']);
+    });
+
+    it('other stacks are deployed while the hooks of one are taken up; that one waits', async () => {
+      const sim = await killed('sleep 200');
+      const other = { 'stacks/other/compose.yaml': compose('windlass-test/web:1') };
+      sim.source.push(other);
+      await start(sim);
+      await until(sim, () => sim.world.containersOf('other').some((one) => one.spec.image === 'windlass-test/web:1'));
+      await until(sim, () => sim.house.store.attempt('other') === null);
+      expect(ended(sim)).toEqual([]);
+      await until(sim, () => sim.house.store.attempt('shop') === null);
+      expect(ended(sim)).toEqual(['pre_update succeeded']);
+      expect(running(sim)).toEqual(['windlass-test/web:1', 'windlass-test/web:1']);
+    });
+  });
+
   it('in a phase that a person runs: it counts for no deploy that is on record', async () => {
     const sim = open();
     sim.source.push(files('  post_install: [{ job: say }]\n', 'exit 3'));

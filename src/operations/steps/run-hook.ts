@@ -3,7 +3,7 @@
 
 import { asFault, Fault } from '../../core/fault.ts';
 import { describe } from '../../core/hook/action.ts';
-import type { HookPhase } from '../../core/hook/phase.ts';
+import { type HookPhase, isPre } from '../../core/hook/phase.ts';
 import type { HookRun, HookState } from '../../core/hook/run-state.ts';
 import { runKey } from '../../core/hook/run-state.ts';
 import { type OtherOperation, operationPhases } from '../../core/hook/situation.ts';
@@ -30,6 +30,7 @@ import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deplo
 import type { FleetAt } from '../fleet-at.ts';
 import { everDeployed } from '../gone.ts';
 import { actionsOf, dueOf } from '../hooks-of.ts';
+import { acceptedKey } from '../lineage.ts';
 import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
 import type { Workbench } from '../workbench.ts';
@@ -124,6 +125,7 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
         signal: ctx.signal,
         note: ctx.note,
         ended: (stack, hook) => run.hookEnded(stack, hook),
+        newest: () => run.judged.get(payload.stack)?.at ?? null,
       });
       await wake(run.bench, payload.stack, ctx.signal);
       // What was scaled is back: it is judged anew.
@@ -215,7 +217,11 @@ export const stacksWithHooksLeft = ({ house }: Workbench): readonly string[] => 
 export async function takeUpHooks(
   bench: Workbench,
   stacks: readonly string[] | null,
-  options: PhaseOptions & { readonly ended?: (stack: string, hook: HookRecord) => void },
+  options: PhaseOptions & {
+    readonly ended?: (stack: string, hook: HookRecord) => void;
+    /** What the fleet asks for by now; asked when everything is restored. Default: the commit that was accepted last. */
+    readonly newest?: () => FleetAt | null | Promise<FleetAt | null>;
+  },
 ): Promise<readonly HookResult[]> {
   const { house } = bench;
   const journal = storeJournal(house.store);
@@ -223,6 +229,13 @@ export async function takeUpHooks(
   if (left.length === 0) return [];
   /** Runs of which nothing is left but to bring back what they scaled. */
   const lost = new Map<string, Verdict>();
+  const declared = new Map<string, LoadedStack>();
+  const newest = options.newest ?? (() => acceptedFleet(bench));
+  const decide = async (state: HookState): Promise<Verdict | null> => {
+    const stack = declared.get(runKey(state.run));
+    if (!stack || !isOvertakable(state.run)) return lost.get(runKey(state.run)) ?? null;
+    return isOvertaken(stack, await newest()) ? { ending: 'superseded', why: 'a newer revision arrived' } : null;
+  };
   const results = await resumeHooks(
     { ...journal, all: () => left },
     async (state) => {
@@ -233,6 +246,7 @@ export async function takeUpHooks(
         const resolved = await bench.resolver.resolve(stack, at, options.signal);
         const runs = state.run.phase.startsWith('pre_') ? 'deployed' : 'this';
         const { secrets } = actionsOf(stack, at, state.run.phase);
+        declared.set(runKey(state.run), stack);
         return depsOf(bench, { stack, at, resolved, runs }, secrets, options.note);
       } catch (error) {
         if (options.signal.aborted || isPassing(error)) throw error;
@@ -241,7 +255,7 @@ export async function takeUpHooks(
         return depsToRestore(bench, state, options.note);
       }
     },
-    { signal: options.signal, decide: (state) => lost.get(runKey(state.run)) ?? null },
+    { signal: options.signal, decide },
   );
   for (const result of results) {
     settleLeft(bench, result);
@@ -252,6 +266,22 @@ export async function takeUpHooks(
   const down = results.find((one) => one.outcome === 'restoreFailed');
   if (down?.fault) throw down.fault;
   return results;
+}
+
+/** A newer revision takes the place of a deploy before it changes anything: SPEC 4. What a rollback puts back is older anyway. */
+const OVERTAKABLE: ReadonlySet<string> = new Set(['deploy', 'install', 'update', 'scale']);
+const isOvertakable = ({ phase, operation }: HookRun): boolean => isPre(phase) && OVERTAKABLE.has(operation);
+
+/** As for a deploy that is under way: another declaration counts, an unreadable one does not. */
+function isOvertaken(stack: LoadedStack, newest: FleetAt | null): boolean {
+  if (!newest || newest.fleet.broken.has(stack.name)) return false;
+  return newest.fleet.stacks.get(stack.name)?.sourceDigest !== stack.sourceDigest;
+}
+
+/** Null when there is none, or when it cannot be read now. */
+async function acceptedFleet({ house, reader }: Workbench): Promise<FleetAt | null> {
+  const commit = house.store.value(acceptedKey(house.source.spec.name));
+  return typeof commit === 'string' ? reader.read(commit).catch(() => null) : null;
 }
 
 const notFound = (revision: string, stack: string): Fault =>
