@@ -2,12 +2,13 @@
 // with the person's own signing set-up, and judges what it made as a controller would. It prints nothing and asks nobody.
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../core/fault.ts';
+import { parseDocument } from '../core/spec/document.ts';
 import { ANCHOR_PATH, type AnchorHint, readAnchorHint } from '../core/state/trust/anchor-hint.ts';
 import { type AuthorityCode, helpOf } from '../core/state/trust/authority.ts';
 import { evaluateRequest, type RequestEvaluation } from '../core/state/trust/evaluate-request.ts';
 import type { RawGitObject } from '../core/state/trust/judge.ts';
 import { effectivePolicy, type PolicyDrift, type PolicyMemory } from '../core/state/trust/policy-chain.ts';
-import { type PolicyFile, type PolicyVersion, policyPath } from '../core/state/trust/policy-file.ts';
+import { decodeUtf8, type PolicyFile, type PolicyVersion, policyPath } from '../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../core/state/trust/policy-signers.ts';
 import type { ReasonCode } from '../core/state/trust/reason.ts';
 import { requestPath } from '../core/state/trust/request-file.ts';
@@ -29,6 +30,7 @@ const CLOCK_SKEW_MS = 5 * 60_000;
 export const MAX_LIFETIME_MS = 30 * 24 * 3_600_000;
 const POLICY_FOLDER = 'trust/policy';
 const NONCE_BYTES = 16;
+const COMPOSE_FILES = ['compose.yaml', 'compose.yml', 'docker-compose.yaml', 'docker-compose.yml'];
 
 export interface CloneAuthority {
   readonly commit: string;
@@ -44,6 +46,13 @@ export interface CloneAuthority {
   /** Why a newer version has no effect. */
   readonly drift: PolicyDrift | null;
   readonly policyFiles: readonly PolicyFile[];
+}
+
+export interface DeclaredVolumes {
+  /** Compose key → the name of the engine, as long as no restore has made a newer generation. */
+  readonly names: ReadonlyMap<string, string>;
+  /** False: the stack has left the fleet. */
+  readonly isInHead: boolean;
 }
 
 export interface Signer {
@@ -174,6 +183,21 @@ export class CloneDesk {
     }
   }
 
+  /** The named volumes that the Compose file of a stack declares: in HEAD, else where it was last. Null where this clone cannot tell, as for
+   * a stack of an app, or one that includes other files. */
+  async volumesOf(commit: string, stack: string): Promise<DeclaredVolumes | null> {
+    const { clone } = this;
+    for (const path of COMPOSE_FILES.map((name) => `stacks/${stack}/${name}`)) {
+      const here = await clone.file(commit, path);
+      if (here) return declaredIn(stack, here, true);
+      for (const change of await clone.changes(path)) {
+        const there = await clone.file(change, path);
+        if (there) return declaredIn(stack, there, false);
+      }
+    }
+    return null;
+  }
+
   async signer({ signers }: Pick<CloneAuthority, 'signers'>): Promise<Signer> {
     const setUp = await this.clone.signing();
     return {
@@ -301,6 +325,24 @@ export class CloneDesk {
     return counts ? { oid, principal, lacks: null } : answer(evaluation.reason, evaluation.detail);
   }
 }
+
+function declaredIn(stack: string, { path, bytes }: CloneFile, isInHead: boolean): DeclaredVolumes | null {
+  const text = decodeUtf8(bytes);
+  const value = text === null ? null : parseDocument(path, text).parsed?.value;
+  if (!isMap(value) || value['include'] !== undefined) return null;
+  const names = new Map<string, string>();
+  for (const [key, volume] of Object.entries(isMap(value['volumes']) ? value['volumes'] : {})) {
+    const { name, external } = isMap(volume) ? volume : {};
+    // What is external is not of the stack.
+    if (external !== undefined && external !== false) continue;
+    if (name !== undefined && (typeof name !== 'string' || name.includes('$'))) return null;
+    names.set(key, name ?? `${stack}_${key}`);
+  }
+  return { names, isInHead };
+}
+
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** As if a controller had seen each when it was dated, the newest of the list last. */
 function seenAs(reading: StatementReading, nowMs: number, index: number): number {

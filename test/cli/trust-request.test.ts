@@ -143,6 +143,25 @@ describe('windlass request', () => {
     expect((await people.windlass([...restore, '--safety', 'none'])).err).toMatch(/lost for good/);
   });
 
+  it('shows which volumes of the engine a purge means, warns of a name the stack does not declare, and what to do first', async () => {
+    const compose =
+      'services: { db: { image: "postgres:17" } }\nvolumes: { pgdata: {}, up: { name: uploads }, nfs: { external: true } }\n';
+    people.commitFile('stacks/shop/compose.yaml', compose);
+    people.be('anna');
+    const shown = async (volumes: string) =>
+      (await people.windlass(['request', 'purge', 'shop', '--volumes', volumes, '--reason', 'x'])).err;
+    const first = await shown('pgdata,uploads,nfs');
+    expect(first).toMatch(/pgdata is shop_pgdata on the engine; so are older/);
+    expect(first).toMatch(/declares no volume nfs: if the engine has none either, it waits/);
+    expect(first).not.toMatch(/declares no volume (?:pgdata|uploads)/);
+    expect(first).toMatch(/Remove the stack shop from the fleet first/);
+    people.git('rm', '-q', 'stacks/shop/compose.yaml');
+    people.git('commit', '-q', '-m', 'Remove shop');
+    const second = await shown('all');
+    expect(second).toMatch(/pgdata is shop_pgdata on the engine, up is uploads on the engine/);
+    expect(second).not.toMatch(/from the fleet first/);
+  });
+
   it('makes a branch for it, and leaves the one it came from alone', async () => {
     const main = people.git('rev-parse', 'main');
     const { code, err } = await people.say('anna', ...purge('--branch', 'ask/purge-shop'));

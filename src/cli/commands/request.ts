@@ -1,12 +1,12 @@
 // `windlass request …`: writes a request, shows what would be lost and who decides, and commits it signed, in the clone of a person.
 import { stringifyDocument } from '../../core/spec/document.ts';
-import { formatInstant, operationOf } from '../../core/spec/request.ts';
+import { formatInstant, operationOf, type Purge } from '../../core/spec/request.ts';
 import { AUTHORITY } from '../../core/state/trust/authority.ts';
 import { decodeUtf8 } from '../../core/state/trust/policy-file.ts';
 import { delayMs } from '../../core/state/trust/policy-rule.ts';
 import { idOfPath, type RequestFile, readRequest, requestPath } from '../../core/state/trust/request-file.ts';
 import { type RequestRules, rulesFor } from '../../core/state/trust/request-rules.ts';
-import type { CloneAuthority, CloneDesk, Signer } from '../../surface/clone-desk.ts';
+import type { CloneAuthority, CloneDesk, DeclaredVolumes, Signer } from '../../surface/clone-desk.ts';
 import { type Command, type CommandContext, type Flag, type Flags, textFlag, UsageError } from '../command.ts';
 import { consent } from '../consent.ts';
 import { EXIT } from '../exit.ts';
@@ -70,7 +70,7 @@ export const purge: Command = {
   usage: 'STACK --volumes all|NAME,… --reason TEXT',
   example: 'windlass request purge shop --volumes pgdata,uploads --reason "the shop is closed"',
   arity: [1, 1],
-  flags: { volumes: { type: 'string', value: 'all|NAME,…', help: 'which volumes' }, ...life },
+  flags: { volumes: { type: 'string', value: 'all|NAME,…', help: 'Compose keys, or names of the engine' }, ...life },
   run: (context) => ask(context, purgeOf),
 };
 
@@ -154,6 +154,7 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
   const path = requestPath(file.id);
 
   const { request } = file;
+  const declared = request.kind === 'Purge' ? await desk.volumesOf(authority.commit, request.stack) : null;
   const warnings = warningsOf(rules, signer, file.expiresMs - desk.nowMs());
   io.words(
     [
@@ -161,6 +162,7 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
       indented(decodeUtf8(bytes) ?? ''),
       'what would be lost:',
       ...lossInWords(request).map((line) => `  ${line}`),
+      ...(request.kind === 'Purge' ? volumesInWords(request, declared).map((line) => `  ${line}`) : []),
       'who decides:',
       ...formatDeciders(authority, rules),
       row('you', signerInWords(signer)),
@@ -218,6 +220,23 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
     ].join('\n'),
   );
   return EXIT.done;
+}
+
+/** Which volumes are meant, as far as this clone can tell: what the engine holds only the controller sees, and a name that is wrong there
+ * makes the request wait. */
+function volumesInWords({ stack, volumes }: Purge, declared: DeclaredVolumes | null): readonly string[] {
+  const { names, isInHead } = declared ?? { names: new Map<string, string>(), isInHead: true };
+  const asked = volumes === 'all' ? [...names.keys()] : volumes;
+  const engine = new Set(names.values());
+  const meant = asked.flatMap((name) => (names.has(name) ? [`${name} is ${names.get(name)} on the engine`] : []));
+  const odd = declared === null ? [] : asked.filter((name) => !names.has(name) && !engine.has(name));
+  return [
+    ...(meant.length === 0 ? [] : [`${meant.join(', ')}; so are older and restored generations of it.`]),
+    ...odd.map(
+      (name) => `The Compose file of ${stack} declares no volume ${name}: if the engine has none either, it waits.`,
+    ),
+    ...(isInHead ? [`Remove the stack ${stack} from the fleet first: it waits while a container uses a volume.`] : []),
+  ];
 }
 
 /** A branch to be made; null for the current one. */
