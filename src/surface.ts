@@ -477,6 +477,14 @@ export class Surface {
     }
   }
 
+  /** What somebody is doing to a stack at this moment; null when nobody holds its lease. */
+  underWay(stack: string): RunRecord | null {
+    const { store, clock, settings } = this.house;
+    const lease = store.leases().find((one) => one.name === leaseName(stack));
+    if (!lease || lease.expiresAtMs <= clock.nowMs() || settings.hasEnded(lease.owner)) return null;
+    return store.runs({ stack, outcome: 'running', limit: 1 })[0] ?? null;
+  }
+
   hold(stack: string, hold: Omit<Hold, 'sinceMs' | 'service'>): void {
     this.house.store.putHold(stack, { ...hold, service: '', sinceMs: this.house.clock.nowMs() });
   }

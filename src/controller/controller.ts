@@ -489,7 +489,11 @@ export class Controller {
     } finally {
       this.#inWork.delete(one.name);
     }
-    if (fault?.data['outcome'] === 'superseded') return this.#settle(one.name, null, { kind: 'superseded' });
+    if (fault?.data['outcome'] === 'superseded') {
+      const held = this.#holdOf(one.stack);
+      if (held) return this.#settle(one.name, one, { kind: held.kind, reason: held.reason, untilMs: held.untilMs });
+      return this.#settle(one.name, null, { kind: 'superseded' });
+    }
     if (fault?.code === 'CANCELLED') return { kind: 'done' };
     const after = await this.#again(one);
     if (fault) {

@@ -38,9 +38,9 @@ export interface HookResult {
 
 export interface HookHandle {
   readonly result: Promise<HookResult>;
-  /** A newer revision is there. In a pre phase the current action ends, the rest is not run, everything is restored: true.
+  /** A newer revision is there, or nothing is to be done any more. In a pre phase the current action ends, the rest is not run, everything is restored: true.
    * Any other phase runs to its end first: false, and nothing is done. */
-  supersede(): boolean;
+  supersede(why?: string): boolean;
   /** A person wants it to stop: the current action ends, the rest is not run, everything is restored. */
   cancel(): void;
 }
@@ -158,7 +158,9 @@ function faultOf({ ended, run, unrestored }: HookState): Fault | null {
       return new Fault('HOOK_FAILED', `${what} failed: ${message}`, { data });
     case 'cancelled':
     case 'superseded':
-      return new Fault('CANCELLED', `${what} was ${outcome}${message === '' ? '' : `: ${message}`}`, { data });
+      return new Fault('CANCELLED', `${what} was ${outcome}`, {
+        data: message === '' ? data : { ...data, why: message },
+      });
     case 'restoreFailed':
       return new Fault('RESTORE_FAILED', `${what}: ${message}`, {
         data: { ...data, services: unrestored.map((one) => `${one.service}=${one.captured}`) },
@@ -168,9 +170,9 @@ function faultOf({ ended, run, unrestored }: HookState): Fault | null {
 
 function handleOf(session: Session, work: (machine: () => Promise<HookState>) => Promise<HookState>): HookHandle {
   let tell: ((event: 'CANCEL' | 'SUPERSEDE') => void) | null = null;
-  const stop = (as: 'cancelled' | 'superseded') => {
+  const stop = (as: 'cancelled' | 'superseded', why?: string) => {
     if (session.state.ended || session.state.stop !== '') return;
-    session.update({ stop: as });
+    session.update({ stop: as, ...(why === undefined ? {} : { stopWhy: why }) });
     session.trySave();
     tell?.(as === 'cancelled' ? 'CANCEL' : 'SUPERSEDE');
   };
@@ -181,9 +183,9 @@ function handleOf(session: Session, work: (machine: () => Promise<HookState>) =>
   );
   return {
     result: result.then(resultOf),
-    supersede() {
+    supersede(why) {
       if (!isPre(session.state.run.phase)) return false;
-      stop('superseded');
+      stop('superseded', why);
       return true;
     },
     cancel: () => stop('cancelled'),

@@ -36,6 +36,8 @@ export interface HookDeps {
   readonly redact: (text: string) => string;
   /** One line of progress. */
   readonly note?: (line: string) => void;
+  /** An action has ended, and it is on record: the moment in which a sequence may be told to stop. */
+  readonly afterAction?: () => void;
   readonly limits?: Partial<HookLimits>;
 }
 
@@ -244,6 +246,7 @@ export class Session {
     this.save();
     this.note(`${action.id} ${action.name}: ${outcome.result}${outcome.message === '' ? '' : ` (${outcome.message})`}`);
     await this.#tidy(action, record);
+    this.deps.afterAction?.();
     // Not even `on_failure: continue` begins anything beside it.
     if (outcome.result === 'failed' && this.#mayRun(action)) throw new NotEnded(`${action.name}: ${outcome.message}`);
     return outcome;
@@ -459,6 +462,7 @@ export class Session {
         ),
       ].join('; ');
     if (outcome === 'succeeded') return '';
+    if (outcome === this.#state.stop && this.#state.stopWhy !== undefined) return this.#state.stopWhy;
     // What failed before and was to go on is not why it ended.
     if (outcome === 'failed' && this.#broken !== null) return this.#broken;
     const last = this.#state.records.at(-1);

@@ -32,9 +32,9 @@ export interface DeployRun {
   hookEnded(stack: string, hook: HookRecord): void;
 }
 
-/** The Fault of a run that a newer revision took the place of. */
-export const supersededFault = (): Fault =>
-  new Fault('CANCELLED', 'a newer revision arrived', { data: { outcome: 'superseded' } });
+/** The Fault of a run that a newer revision took the place of, or that a person wanted to stop. */
+export const supersededFault = (why = 'a newer revision arrived'): Fault =>
+  new Fault('CANCELLED', why, { data: { outcome: 'superseded' } });
 
 const judgedNow = planKey<Judged>('judged');
 

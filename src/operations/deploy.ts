@@ -149,12 +149,13 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const watch: Observer = {
     onTargetEnd(_phase, stack, _slot, error) {
       if (!error) return finish(stack, 'succeeded', '');
-      const superseded = asFault(error, 'ENGINE_REFUSED').data['outcome'] === 'superseded';
+      const { data } = asFault(error, 'ENGINE_REFUSED');
+      const superseded = data['outcome'] === 'superseded';
       const cancelled =
         superseded || options.signal?.aborted || options.stop?.aborted || error instanceof CancelledError;
       const fault = cancelled
         ? superseded
-          ? supersededFault()
+          ? supersededFault(typeof data['why'] === 'string' ? data['why'] : undefined)
           : new Fault('CANCELLED', 'stopped before it was done', { cause: error })
         : asFault(error, 'ENGINE_REFUSED');
       failures.set(stack, fault);

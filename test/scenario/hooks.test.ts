@@ -163,6 +163,49 @@ describe('the phases of an operation', () => {
     expect(counts(sim)).toEqual({ web: 2, side: 1 });
   });
 
+  it('a suspend ends a pre phase after its current action, and everything is back; a post phase runs to its end', async () => {
+    const hooks = (phase: string) => `  ${phase}: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n`;
+    const suspendIn = async (phase: string): Promise<SimHouse> => {
+      const sim = open();
+      sim.source.push(files(hooks(phase)));
+      await succeeded(sim);
+      const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+      await sim.run(controller.start());
+      const job = () =>
+        sim.world.containersOf('shop').some((one) => one.name.includes(`${phase}-say`) && one.state === 'running');
+      sim.source.push(files(hooks(phase), 'sleep 20', 'windlass-test/web:1'));
+      for (let tries = 0; tries < 600 && !job(); tries++) await sim.run(sim.clock.sleep(100));
+      sim.house.store.putHold('shop', {
+        kind: 'suspended',
+        reason: 'moving house',
+        sinceMs: sim.clock.nowMs(),
+        untilMs: 0,
+        service: '',
+      });
+      for (let tries = 0; tries < 600 && newest(sim).outcome === 'running'; tries++)
+        await sim.run(sim.clock.sleep(100));
+      await sim.run(sim.clock.sleep(5_000));
+      await sim.run(controller.stop());
+      return sim;
+    };
+    const pre = await suspendIn('pre_update');
+    expect(newest(pre)).toMatchObject({
+      outcome: 'superseded',
+      message: 'the stack was suspended',
+      hooks: [{ outcome: 'superseded', message: 'the stack was suspended' }],
+    });
+    expect(newest(pre).hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done']);
+    expect(counts(pre)).toEqual({ web: 2, side: 1 });
+    const ready = pre.house.store.conditions('shop').find((one) => one.type === 'Ready');
+    expect(ready).toMatchObject({ reason: 'Suspended' });
+    pre.house.store.deleteHold('shop', 'suspended', '');
+    await succeeded(pre);
+
+    const post = await suspendIn('post_update');
+    expect(newest(post)).toMatchObject({ outcome: 'succeeded' });
+    expect(newest(post).hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done', 'done']);
+  });
+
   it('a stack that leaves the fleet in a pre phase: the action ends, everything is back, and only then it is taken away', async () => {
     const sim = open();
     const hooks = '  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n';

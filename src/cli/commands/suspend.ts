@@ -29,6 +29,11 @@ export const command: Command = {
     await desk.tell(stack);
     if (json) io.json({ stack, reason, untilMs });
     io.words(`${stack} is suspended${untilMs > 0 ? ` until ${new Date(untilMs).toISOString()}` : ''}`);
+    const underWay = desk.underWay(stack);
+    if (underWay)
+      io.words(
+        `  a ${underWay.operation} of it is under way: while it runs the hooks before its change, these end after their current action, what they scaled is brought back and nothing is changed; later than that, it runs to its end`,
+      );
     return 0;
   },
 };

@@ -84,6 +84,8 @@ export interface HookState {
   /** Grows with each controller that takes the run up again. */
   readonly resumes: number;
   readonly stop: '' | 'cancelled' | 'superseded';
+  /** Why it is to stop, for people. */
+  readonly stopWhy?: string;
   /** How the sequence ended: from then on only the restore is left. */
   readonly ending: Ending | null;
   readonly captured: Readonly<Record<string, Captured>>;

@@ -33,6 +33,7 @@ import { actionsOf, dueOf } from '../hooks-of.ts';
 import { acceptedKey } from '../lineage.ts';
 import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
+import { holdOf } from '../survey.ts';
 import type { Workbench } from '../workbench.ts';
 
 /** What a phase runs for: the stack at a commit. */
@@ -48,6 +49,8 @@ export interface PhaseOptions {
   readonly signal: AbortSignal;
   /** Aborted when a newer revision takes the place of this one: a pre phase then ends after its current action. */
   readonly superseded?: AbortSignal;
+  /** A person wants nothing to be done to the stack any more: a pre phase then ends as well. Asked after each action. */
+  readonly isSuspended?: () => boolean;
   readonly note?: (line: string) => void;
 }
 
@@ -88,7 +91,13 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
           run.bench,
           { ...judged, runs: when === 'before' ? 'deployed' : 'this' },
           { operation: operationOf(attempt), phase, attempt: attempt.count },
-          { signal: ctx.signal, ...supersededOf(run, name), note: ctx.note },
+          {
+            signal: ctx.signal,
+            ...supersededOf(run, name),
+            // A restore of a suspended stack is what its person asked for.
+            isSuspended: () => attempt.operation !== 'restore' && isSuspended(run.bench, judged.stack),
+            note: ctx.note,
+          },
         );
         if (result) run.hookEnded(name, recordOf(result.state));
         if (result?.fault) {
@@ -136,6 +145,12 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
 
 const operationOf = (attempt: Attempt): string => attempt.operation ?? 'deploy';
 
+const NEWER = 'a newer revision arrived';
+const SUSPENDED = 'the stack was suspended';
+
+const isSuspended = ({ house: { store, clock } }: Workbench, stack: LoadedStack): boolean =>
+  holdOf(stack, store.holds(stack.name), clock.nowMs())?.kind === 'suspended';
+
 function supersededOf(run: DeployRun, name: string): { superseded?: AbortSignal } {
   const superseded = run.superseded?.get(name);
   return superseded ? { superseded } : {};
@@ -151,13 +166,18 @@ export async function runPhase(
   const { stack, at, resolved } = subject;
   const { actions, secrets } = actionsOf(stack, at, which.phase);
   if (actions.length === 0) return null;
-  const handle = startHook(depsOf(bench, subject, secrets, options.note), {
+  const stopIfSuspended = (): void => {
+    if (options.isSuspended?.()) handle.supersede(SUSPENDED);
+  };
+  const deps = { ...depsOf(bench, subject, secrets, options.note), afterAction: stopIfSuspended };
+  const handle = startHook(deps, {
     run: { stack: stack.name, project: resolved.desired.project, digest: resolved.desired.digest, ...which },
     revision: at.revision.commit,
     actions,
     signal: options.signal,
   });
-  const supersede = (): void => void handle.supersede();
+  stopIfSuspended();
+  const supersede = (): void => void handle.supersede(NEWER);
   options.superseded?.addEventListener('abort', supersede, { once: true });
   if (options.superseded?.aborted) supersede();
   try {
@@ -234,7 +254,8 @@ export async function takeUpHooks(
   const decide = async (state: HookState): Promise<Verdict | null> => {
     const stack = declared.get(runKey(state.run));
     if (!stack || !isOvertakable(state.run)) return lost.get(runKey(state.run)) ?? null;
-    return isOvertaken(stack, await newest()) ? { ending: 'superseded', why: 'a newer revision arrived' } : null;
+    if (isSuspended(bench, stack)) return { ending: 'superseded', why: SUSPENDED };
+    return isOvertaken(stack, await newest()) ? { ending: 'superseded', why: NEWER } : null;
   };
   const results = await resumeHooks(
     { ...journal, all: () => left },
