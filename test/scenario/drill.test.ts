@@ -228,6 +228,17 @@ describe('a drill that is cut', () => {
     }
   }, 240_000);
 
+  it('is one that nobody is at: a controller that starts meanwhile leaves it alone', async () => {
+    const { world } = await shop();
+    const swept: unknown[] = [];
+    const done = await run(world, (line) => {
+      if (line !== 'running the test hooks') return;
+      disownDrills(world.sim.house);
+      swept.push(sweepDrills(world.bench, never));
+    });
+    expect([done.outcome, await Promise.all(swept)]).toEqual(['verified', [[]]]);
+  });
+
   it('by its signal is called off, is nobody’s failure, and leaves nothing', async () => {
     const { world } = await shop();
     const before = living(world);

@@ -4,7 +4,7 @@ import { asFault, Fault } from '../../core/fault.ts';
 import type { HookRecord, RunRecord } from '../../core/status/event.ts';
 import type { Store } from '../../ports/store.ts';
 import type { House } from '../house.ts';
-import { holdLeases } from '../leases.ts';
+import { type HeldLeases, holdLeases } from '../leases.ts';
 import { deployedSubject, forget, recordOf, runPhase } from '../steps/run-hook.ts';
 import { Workbench } from '../workbench.ts';
 import { forgetMade } from './archive-source.ts';
@@ -247,21 +247,30 @@ function enclosedBench({ house }: Workbench): Workbench {
   return inside;
 }
 
-/** What hooks of a cut drill left on record is nobody's to finish. At once, before anything is taken up again. */
-export function disownDrills({ store }: Pick<House, 'store'>): void {
+/** What hooks of a cut drill left on record is nobody's to finish. At once, before anything is taken up again; a drill that another process
+ * is at stays as it is. */
+export function disownDrills(house: House): void {
+  const { store } = house;
+  const leases = drillingRecords(store).length === 0 ? null : leaseUnlessHeld(house);
+  if (leases === null) return;
   for (const { names } of drillingRecords(store)) for (const name of names) store.forget(name);
+  leases.release();
+}
+
+function leaseUnlessHeld(house: House): HeldLeases | null {
+  try {
+    return holdLeases(house, [LEASE], undefined, { alone: true });
+  } catch (error) {
+    if (error instanceof Fault && error.code === 'LOCK_HELD') return null;
+    throw error;
+  }
 }
 
 /** Leftovers of drills whose process ended; nothing while one runs. Which were taken away. */
 export async function sweepDrills(bench: Workbench, signal: AbortSignal): Promise<readonly string[]> {
   if (drillingRecords(bench.house.store).length === 0) return [];
-  let leases: ReturnType<typeof holdLeases>;
-  try {
-    leases = holdLeases(bench.house, [LEASE], undefined, { alone: true });
-  } catch (error) {
-    if (error instanceof Fault && error.code === 'LOCK_HELD') return [];
-    throw error;
-  }
+  const leases = leaseUnlessHeld(bench.house);
+  if (leases === null) return [];
   try {
     return await takeAwayAll(bench, signal);
   } finally {
