@@ -40,7 +40,7 @@ import { holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
-import { leaseName } from './operations/leases.ts';
+import { isHeld, leaseName } from './operations/leases.ts';
 import { accept, brokenLineage } from './operations/lineage.ts';
 import { maskModel } from './operations/mask-model.ts';
 import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
@@ -479,10 +479,8 @@ export class Surface {
 
   /** What somebody is doing to a stack at this moment; null when nobody holds its lease. */
   underWay(stack: string): RunRecord | null {
-    const { store, clock, settings } = this.house;
-    const lease = store.leases().find((one) => one.name === leaseName(stack));
-    if (!lease || lease.expiresAtMs <= clock.nowMs() || settings.hasEnded(lease.owner)) return null;
-    return store.runs({ stack, outcome: 'running', limit: 1 })[0] ?? null;
+    if (!isHeld(this.house, stack)) return null;
+    return this.house.store.runs({ stack, outcome: 'running', limit: 1 })[0] ?? null;
   }
 
   hold(stack: string, hold: Omit<Hold, 'sinceMs' | 'service'>): void {

@@ -21,7 +21,8 @@ import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, goneOf } from '../operations/gone.ts';
 import { holdNow } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
-import { type HeldLeases, holdLeases } from '../operations/leases.ts';
+import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
+import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
@@ -137,7 +138,8 @@ export class Controller {
   /** Starts the watches and the first sweep; resolves when both are on. */
   async start(): Promise<void> {
     const { source, clock, runtime, store } = this.#house;
-    this.#markInterrupted();
+    // Their stacks are found by the sweep: an attempt is on record.
+    endRunsOfTheDead(this.#house, (stack) => isHeld(this.#house, stack));
     disownDrills(this.#house);
     await this.#sweepHelpers();
     this.#finishHooks();
@@ -752,18 +754,6 @@ export class Controller {
   async #sweepJobs(): Promise<void> {
     const signal = this.#stop.signal;
     for (const name of await sweepHookJobs(this.#bench, signal)) this.#options.log(`removed the job container ${name}`);
-  }
-
-  /** Runs that a killed controller left behind. Their stacks are found by the sweep: an attempt is on record. */
-  #markInterrupted(): void {
-    const { store, clock } = this.#house;
-    for (const run of store.runs({ outcome: 'running' }))
-      store.putRun({
-        ...run,
-        outcome: 'interrupted',
-        endedAtMs: clock.nowMs(),
-        message: 'the process ended before the run did',
-      });
   }
 
   async #watchNudges(signal: AbortSignal): Promise<void> {

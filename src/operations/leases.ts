@@ -4,6 +4,7 @@
 import { Fault } from '../core/fault.ts';
 import type { Store } from '../ports/store.ts';
 import type { House } from './house.ts';
+import { endRunsUnderLease } from './interrupted-runs.ts';
 
 export const LEASE_MS = 30_000;
 
@@ -15,6 +16,12 @@ export interface HeldLeases {
 
 /** What this process holds: the store knows processes only. */
 const heldHere = new WeakMap<Store, Map<string, { holders: number; readonly isAlone: boolean }>>();
+
+/** Does a process that may be alive hold it? */
+export function isHeld({ store, clock, settings }: House, stack: string): boolean {
+  const lease = store.leases().find((one) => one.name === leaseName(stack));
+  return lease !== undefined && lease.expiresAtMs > clock.nowMs() && !settings.hasEnded(lease.owner);
+}
 
 /** All or nothing, in name order. Throws LOCK_HELD naming the owner. `lost` is called when a heartbeat finds the lease gone. */
 export function holdLeases(
@@ -70,7 +77,10 @@ export function holdLeases(
       }
       held.push(stack);
       if (known) known.holders++;
-      else here.set(stack, { holders: 1, isAlone });
+      else {
+        here.set(stack, { holders: 1, isAlone });
+        endRunsUnderLease(house, stack);
+      }
     }
   } catch (error) {
     release();

@@ -389,6 +389,34 @@ describe('a crash of the controller in a deploy with hooks', () => {
     expect(phases(sim)).toContain(phase);
   });
 
+  it('no history says for ever that a killed run is running: whoever works on the stack next ends it', async () => {
+    const sim = open();
+    sim.source.push(files('  post_install: [{ job: say }]\n', 'sleep 20'));
+    sim.apply().catch(() => {});
+    while (!sim.world.containersOf('shop').some((one) => /post_install-say/.test(one.name))) await sim.clock.sleep(100);
+    const [killed] = sim.house.store.runs({ stack: 'shop' });
+    sim.crash();
+    sim.house.store.putRun({ ...killed!, id: 'r', operation: 'restore', trigger: 'request r' });
+    await sim.apply();
+    const outcomeOf = (id: string) => sim.house.store.runs({ stack: 'shop' }).find((one) => one.id === id)?.outcome;
+    expect(outcomeOf(killed!.id)).toBe('interrupted');
+    // Its record is older than its lease, and who carries it out may be alive.
+    expect(outcomeOf('r')).toBe('running');
+  });
+
+  it('a run of a process that is alive stays `running` when a controller starts', async () => {
+    const sim = open();
+    sim.source.push(files('  post_install: [{ job: say }]\n', 'sleep 20'));
+    const outcome = sim.apply();
+    while (!sim.world.containersOf('shop').some((one) => /post_install-say/.test(one.name))) await sim.clock.sleep(100);
+    const controller = new Controller({ house: sim.house, pollMs: 1e9, intervalMs: 1e9, log: () => {} });
+    await controller.start();
+    expect(newest(sim).outcome).toBe('running');
+    await sim.run(controller.stop());
+    await outcome;
+    expect(newest(sim).outcome).toBe('succeeded');
+  });
+
   describe('when a controller starts', () => {
     const hooks =
       '  pre_update: [{ scale: { web: 0 } }, { job: say, retries: 1 }, { scale: { web: "ref+hook://previous" } }]\n';

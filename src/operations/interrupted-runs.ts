@@ -1,0 +1,25 @@
+// Interrupted runs: history of a process that was killed still says `running`. Whoever knows that it is dead says so here.
+import type { RunRecord } from '../core/status/event.ts';
+import type { House } from './house.ts';
+
+/** What holds the lease of its stack from before its record to after it. */
+const UNDER_LEASE: ReadonlySet<string> = new Set(['deploy', 'heal', 'uninstall', 'hook', 'test', 'backup']);
+// The work of a request begins before it has the lease.
+const isUnderLease = ({ operation, trigger }: RunRecord): boolean =>
+  UNDER_LEASE.has(operation) && !trigger.startsWith('request ');
+
+/** With the lease of the stack just taken: whatever ran under it is over. */
+export function endRunsUnderLease(house: Pick<House, 'store' | 'clock'>, stack: string): void {
+  for (const run of house.store.runs({ stack, outcome: 'running' })) if (isUnderLease(run)) interrupt(house, run);
+}
+
+/** For a controller that begins: all, but what another process does now under its lease. */
+export function endRunsOfTheDead(house: Pick<House, 'store' | 'clock'>, isHeld: (stack: string) => boolean): void {
+  for (const run of house.store.runs({ outcome: 'running' }))
+    if (!isUnderLease(run) || !isHeld(run.stack)) interrupt(house, run);
+}
+
+function interrupt({ store, clock }: Pick<House, 'store' | 'clock'>, run: RunRecord): void {
+  const message = 'the process ended before the run did';
+  store.putRun({ ...run, outcome: 'interrupted', endedAtMs: clock.nowMs(), message });
+}
