@@ -26,6 +26,8 @@ export interface ResticRepositoryOptions extends Omit<ResticOptions, 'environmen
 }
 
 const TURN_MS = 6 * 3600_000;
+/** Who collects comes again; nobody waits for it. */
+const COLLECT_TURN_MS = 60_000;
 const POLL_MS = 200;
 /** Restic renews a lock every 5 min, and takes one for dead after this. */
 const DEAD_LOCK_MS = 30 * 60_000;
@@ -180,7 +182,8 @@ export class ResticRepository implements BlobRepository {
 
   async #begin(signal: AbortSignal, what: 'to add' | 'alone'): Promise<{ lock: HeldLock; repository: string }> {
     await this.#ready(signal);
-    const lock = await this.#turn(signal);
+    const { turnMs = TURN_MS } = this.#options;
+    const lock = await this.#turn(signal, what === 'alone' ? Math.min(turnMs, COLLECT_TURN_MS) : turnMs);
     try {
       const repository = await this.#identify(signal);
       await this.#clearLocks(signal, what);
@@ -196,8 +199,7 @@ export class ResticRepository implements BlobRepository {
     await this.#restic.checkVersion(signal);
   }
 
-  async #turn(signal: AbortSignal): Promise<HeldLock> {
-    const { turnMs = TURN_MS } = this.#options;
+  async #turn(signal: AbortSignal, turnMs: number): Promise<HeldLock> {
     const endMs = performance.now() + turnMs;
     try {
       for (;;) {

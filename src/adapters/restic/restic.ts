@@ -10,7 +10,8 @@ export const RESTIC_WANTED = [0, 18] as const;
 const FILE = 'payload.tar';
 const TAG = 'windlass';
 const CALL_MS = 120_000;
-const STALL_MS = 600_000;
+const STALL_MS = 300_000;
+const LOOK_MS = 500;
 /** It reads and rewrites what is stored. */
 const PRUNE_MS = 6 * 3600_000;
 const ANSWER_BYTES = 64 * 1024 * 1024;
@@ -31,7 +32,7 @@ export interface ResticOptions {
   readonly environment?: () => Readonly<Record<string, string>>;
   /** For a call that answers at once. Default 2 min. */
   readonly callMs?: number;
-  /** How long a stream may stand still because of restic. Default 10 min. */
+  /** How long a stream may stand still because of restic. Default 5 min. */
   readonly stallMs?: number;
 }
 
@@ -175,11 +176,11 @@ export class Restic {
     try {
       for await (const chunk of source) {
         if (child.stdin.destroyed) break;
-        if (!child.stdin.write(chunk)) await this.#within(drained(child.stdin), 'takes no more data');
+        if (!child.stdin.write(chunk)) await this.#within(child, drained(child.stdin), 'takes no more data');
       }
       if (signal.aborted) throw cancelled(signal);
       child.stdin.end();
-      const { exitCode } = await this.#within(child.exited, 'does not end');
+      const { exitCode } = await this.#within(child, child.exited, 'does not end');
       isOver = true;
       if (signal.aborted) throw cancelled(signal);
       const answer = { exitCode, stdout: await said, stderr: child.stderr() };
@@ -202,11 +203,11 @@ export class Restic {
       child.stdin.end();
       const chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
       for (;;) {
-        const step = await this.#within(chunks.next(), 'gives no more data');
+        const step = await this.#within(child, chunks.next(), 'gives no more data');
         if (step.done) break;
         yield step.value;
       }
-      const { exitCode } = await this.#within(child.exited, 'does not end');
+      const { exitCode } = await this.#within(child, child.exited, 'does not end');
       isOver = true;
       if (signal?.aborted) throw cancelled(signal);
       this.#expectDone({ exitCode, stdout: '', stderr: child.stderr() }, `the snapshot ${snapshot} could not be read`);
@@ -223,9 +224,10 @@ export class Restic {
     }
   }
 
-  /** Removes data that no snapshot needs. */
+  /** Removes data that no snapshot needs. What is half needed is written anew a part at a time: it goes with a later call. */
   async prune(onStart: (hostname: string, pid: number) => void): Promise<void> {
-    const answer = await this.#call(['prune', '--quiet'], undefined, { deadlineMs: PRUNE_MS, onStart });
+    const args = ['prune', '--quiet', '--max-repack-size', '2G'];
+    const answer = await this.#call(args, undefined, { deadlineMs: PRUNE_MS, onStart });
     this.#expectDone(answer, 'data that nobody needs could not be removed');
   }
 
@@ -282,18 +284,28 @@ export class Restic {
     return { program, args, cwd: '/', env };
   }
 
-  /** Restic's own waiting only: what the other side of a stream takes its time for is no fault of it. */
-  async #within<T>(work: Promise<T>, what: string): Promise<T> {
+  /**
+   * Restic's own waiting only: what the other side of a stream takes its time for is no fault of it. A full disk it would try again for a
+   * quarter of an hour, while services rest: that ends at once.
+   */
+  async #within<T>(child: StreamedChild, work: Promise<T>, what: string): Promise<T> {
     const stallMs = this.#options.stallMs ?? STALL_MS;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      const fault = () => new Fault('ARCHIVE_FAILED', `restic ${what} for ${stallMs / 1000} s and was ended`);
-      timer = setTimeout(() => reject(fault()), stallMs);
+    const timers: NodeJS.Timeout[] = [];
+    const given = new Promise<never>((_, reject) => {
+      const late = () => new Fault('ARCHIVE_FAILED', `restic ${what} for ${stallMs / 1000} s and was ended`);
+      const look = (): void => {
+        const said = child.stderr();
+        if (NO_SPACE.test(said)) reject(new Fault('ARCHIVE_NO_SPACE', lastLines(said).join('; ')));
+      };
+      timers.push(
+        setTimeout(() => reject(late()), stallMs),
+        setInterval(look, LOOK_MS),
+      );
     });
     try {
-      return await Promise.race([work, late]);
+      return await Promise.race([work, given]);
     } finally {
-      clearTimeout(timer);
+      for (const timer of timers) clearTimeout(timer);
     }
   }
 

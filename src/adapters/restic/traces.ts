@@ -48,7 +48,11 @@ export class Traces {
 
   /** Which process works under it, so that a lock it leaves can be told from those of others. */
   note(mark: string, hostname: string, pid: number): void {
-    appendFileSync(join(this.#directory, `begun-${mark}`), `${hostname} ${pid}\n`);
+    try {
+      appendFileSync(join(this.#directory, `begun-${mark}`), `${hostname} ${pid}\n`);
+    } catch {
+      // Then its lock counts as that of a stranger, which is said when it is in the way. The process runs already.
+    }
   }
 
   async end(mark: string): Promise<void> {

@@ -109,7 +109,7 @@ export const show: Command = {
         `boots      ${manifest.boot.kind}: ${manifest.boot.why}`,
         ...manifest.payloads.map(
           (one) =>
-            `payload    ${one.kind} ${one.name}: ${one.entries.count} entries, ${formatSize(one.plainBytes)} (${formatSize(one.blob.sizeBytes)} stored), read by ${one.way}`,
+            `payload    ${one.kind} ${one.name}: ${one.entries.count} entries, ${formatSize(one.plainBytes)} (${one.restic ? 'in restic' : `${formatSize(one.blob.sizeBytes)} stored`}), read by ${one.way}`,
         ),
         `files      ${manifest.files.length} from git${manifest.app ? `, ${manifest.app.source.length} of the app` : ''}`,
         `secrets    ${manifest.vault.keys.map((one) => `${one.scope}/${one.key}`).join(', ') || 'none'}`,

@@ -328,6 +328,19 @@ describe('a payload that does not come to its end', { timeout: TIMEOUT_MS }, () 
       expect(() => process.kill(Number(pid), 0), pid).toThrow(/ESRCH/);
   });
 
+  it('ends at once when the disk is full, which restic would try again for a quarter of an hour', async () => {
+    begin();
+    const said = 'Save(<data/dddbb1eca0>) failed: write /repository/data/dd/x: no space left on device';
+    const program = fakeRestic(
+      world.dir,
+      `[ "$1" = backup ] || exec restic "$@"; cat >/dev/null; echo "${said}" >&2; exec sleep 600`,
+    );
+    const writer = await open({ program }).open(signal);
+    const work = writer.put(chunksOf(randomBytes(1_000_000)), { stack: 'shop', signal });
+    expect(await saidOf(work)).toBe(`ARCHIVE_NO_SPACE ${said}`);
+    writer.close();
+  });
+
   it.each([
     ['ends with 3 although it names a snapshot', 'restic "$@"; exit 3', /^ARCHIVE_FAILED .*exit code 3/],
     [
