@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { DirStore } from '../../src/adapters/archive/dir-store.ts';
 import { RemoteStore } from '../../src/adapters/archive/remote-store.ts';
+import { withRepository } from '../../src/adapters/archive/repository-store.ts';
 import { S3Objects } from '../../src/adapters/archive/s3-objects.ts';
 import { pinnedKey } from '../../src/adapters/archive/sftp-host-key.ts';
 import { SftpObjects } from '../../src/adapters/archive/sftp-objects.ts';
@@ -58,6 +59,15 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
         for (const store of opened) await store.close();
         await rm(directory, { recursive: true, force: true });
       },
+    };
+  },
+  // As it is wired: what lies in no repository is as if there were none.
+  'dir behind a repository': async () => {
+    const behind = await STORES['dir']!();
+    return {
+      ...behind,
+      store: withRepository(behind.store, null),
+      again: () => withRepository(behind.again(), null),
     };
   },
   // Small parts, so that the larger blobs of the suite go up in several.
