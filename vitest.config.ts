@@ -12,6 +12,8 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: onEngine,
           pool: 'forks',
+          // By default one core is left idle: on two that is half of them.
+          maxWorkers: '100%',
           testTimeout: 20_000,
           hookTimeout: 20_000,
           sequence: { groupOrder: 0 },
@@ -25,7 +27,8 @@ export default defineConfig({
           pool: 'forks',
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          maxWorkers: 2,
+          // They mostly wait for the engine.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },

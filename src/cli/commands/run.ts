@@ -1,5 +1,6 @@
 // `windlass run`: the controller, until it is told to stop.
 import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Fault } from '../../core/fault.ts';
 import { type Command, durationFlag, UsageError } from '../command.ts';
 
@@ -7,10 +8,25 @@ const POLL_MS = 60_000;
 const INTERVAL_MS = 5 * 60_000;
 const LEAST_MS = 1_000;
 
-/** By default V8 lets its heap grow by the size of the machine. A controller that runs for months takes what it needs, not what there is. */
+/** How often it is looked whether a burst of work left the heap large. */
+export const HEAP_LOOK_MS = 30_000;
+const HEAP_SLACK = 1.5;
+
+/**
+ * By default V8 lets its heap grow by the size of the machine, and keeps what a burst of work took. A controller that runs for months takes
+ * what it needs, not what there is.
+ */
 export function keepHeapSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
   setFlagsFromString('--heap-growing-percent=30');
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as NodeJS.GCFunction;
+  let needed = 0;
+  setInterval(async () => {
+    if (process.memoryUsage().heapTotal <= needed * HEAP_SLACK) return;
+    await collect({ type: 'major', execution: 'async', flavor: 'last-resort' });
+    needed = process.memoryUsage().heapUsed;
+  }, HEAP_LOOK_MS).unref();
 }
 
 export const command: Command = {
