@@ -68,6 +68,24 @@ const states = (sim: SimHouse): readonly string[] =>
 const UP = ['shop-cache-1 running', 'shop-db-1 running', 'shop-web-1 running', 'shop-web-2 running'];
 
 describe('a backup', () => {
+  it('leaves out of each volume what backup.yaml excludes, and the archive says so', async () => {
+    const { sim, archives } = await desk({
+      'apps/shop/backup.yaml': `${APP['apps/shop/backup.yaml']}exclude: { data: [cache, "run/*.sock"] }\n`,
+    });
+    const { archive } = await run(sim);
+    expect([...archives.excluded]).toEqual([
+      ['shop_data', ['cache', 'run/*.sock']],
+      ['shop_spool', []],
+    ]);
+    const { read } = await new Archives(sim.house).show(archive);
+    expect(read.manifest).toMatchObject({
+      notCaptured: [
+        'cache of volume data is excluded by backup.yaml',
+        'run/*.sock of volume data is excluded by backup.yaml',
+      ],
+    });
+  });
+
   it('is made by the hook action `backup` before the update that it stands in', async () => {
     const { sim } = await desk({
       'stacks/shop.yaml':

@@ -26,6 +26,8 @@ export class SimArchives {
   /** Called in the middle of each reading. */
   during: (name: string) => void | Promise<void> = () => {};
   readonly read: string[] = [];
+  /** What was asked to be left out of what. */
+  readonly excluded = new Map<string, readonly string[]>();
   /** Below the house's state directory. */
   readonly directory: string;
   readonly #sim: SimHouse;
@@ -58,8 +60,9 @@ export class SimArchives {
   payloads(): Payloads {
     const refuse = () => Promise.reject(new Fault('PAYLOAD_NO_WAY', 'nothing is written here'));
     return {
-      read: (source) => {
+      read: (source, { exclude = [] }) => {
         const name = nameOf(source);
+        this.excluded.set(name, exclude);
         const {
           promise: done,
           resolve,
