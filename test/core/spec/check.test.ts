@@ -177,6 +177,11 @@ describe('other kinds', () => {
       'Controller',
       'state: /var/lib/windlass\nsources: [{url: "ssh://git@example.org/fleet.git", ref: main}]\nnodes: {local: {host: "unix:///var/run/docker.sock"}}\nreconcile: {interval: 5m, concurrency: 4, pruneLimit: 30, settle: 10s}\napi: {listen: "127.0.0.1:8470"}\n',
     ],
+    ...['/srv/restic', './restic', 'sftp:backup@host:/srv/r', 'rest:https://host:8000/', 's3:https://host/bucket'].map(
+      (at) => ['Controller', `archives: {restic: {repository: "${at}", passwordFile: ./password}}\n`] as const,
+    ),
+    ['Stack', 'backup: {restic: ["**"]}\n'],
+    ['Backup', 'restic: [media, ./uploads]\n'],
   ] as const)('%s may say %j', (kind, body) => expect(told(kind, body)).toEqual([]));
 
   it.each([
@@ -194,6 +199,12 @@ describe('other kinds', () => {
     ['App', 'version: 16\n', [/write it in quotes: "16"/]],
     ['Fleet', 'discover: [/abs]\n', [/expected a glob/]],
     ['Controller', 'reconcile: {pruneLimit: "30%"}\n', [/expected an integer/]],
+    [
+      'Controller',
+      'archives: {restic: {repository: "rest:https://me:secret@host/", passwordFile: ./password}}\n',
+      [/without a password in it/],
+    ],
+    ['Controller', 'archives: {restic: {repository: /srv/restic}}\n', [/passwordFile/]],
   ] as const)('%s may not say %j', (kind, body, expected) => {
     const lines = told(kind, body);
     for (const [index, pattern] of expected.entries()) expect(lines[index]).toMatch(pattern);
