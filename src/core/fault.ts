@@ -132,7 +132,10 @@ export const FAULTS = {
     retry: 'person',
     help: 'put back the signing key of the controller from its copy, or move it away: a new one is made and old archives stay readable',
   },
-  HOOK_FAILED: { retry: 'retry', help: 'read the log of the action above; the sequence is tried again' },
+  HOOK_FAILED: {
+    retry: 'retry',
+    help: 'correct what the failed action said; a deploy tries its hooks again by itself, what a person ran is run again by hand',
+  },
   RESTORE_FAILED: {
     retry: 'person',
     help: 'bring the services back to the counts named above, then `windlass resume`',

@@ -59,6 +59,8 @@ export async function runCell<P>(
     const answer = await deadline.call(() => (step.verify ? step.verify(fresh, target) : step.check(fresh, target)));
     const after = answer === undefined && step.verify ? { satisfied: true } : asCheck(answer as boolean | Check);
     if (!after.satisfied) throw new VerifyError(step.name, target.id, after.note);
+    // What was done says more than what was to be done.
+    if (step.verify && after.note) found = { ...found, note: after.note };
     return 'done';
   };
 

@@ -145,7 +145,10 @@ export function resultOf(state: HookState): HookResult {
   return { outcome, isGood: outcome === 'succeeded' || outcome === 'halted', state, fault: faultOf(state) };
 }
 
-function faultOf({ ended, run, unrestored }: HookState): Fault | null {
+/** Lines of what failed that are told at once; there is more in the log that is kept. */
+const TOLD_LINES = 10;
+
+function faultOf({ ended, run, unrestored, records }: HookState): Fault | null {
   if (!ended) return null;
   const { outcome, message } = ended;
   const data = { stack: run.stack, phase: run.phase, outcome };
@@ -154,8 +157,12 @@ function faultOf({ ended, run, unrestored }: HookState): Fault | null {
     case 'succeeded':
     case 'halted':
       return null;
-    case 'failed':
-      return new Fault('HOOK_FAILED', `${what} failed: ${message}`, { data });
+    case 'failed': {
+      const last = records.at(-1);
+      const log = last?.result === 'failed' ? last.tail.slice(-TOLD_LINES) : [];
+      const read = last ? { read: `windlass hooks log ${run.stack} ${run.phase} ${last.id}` } : {};
+      return new Fault('HOOK_FAILED', `${what} failed: ${message}`, { data: { ...data, ...read, log } });
+    }
     case 'cancelled':
     case 'superseded':
       return new Fault('CANCELLED', `${what} was ${outcome}`, {

@@ -6,7 +6,7 @@ import type { HookAction, ScaleTarget } from '../core/hook/action.ts';
 import { flattened } from '../core/hook/action.ts';
 import type { HookOutcome } from '../core/hook/chart.ts';
 import type { ActionRecord, ActionResult, Captured, ChangedCount, HookState } from '../core/hook/run-state.ts';
-import { actionKey, jobContainerName, runKey } from '../core/hook/run-state.ts';
+import { actionKey, describeChanged, jobContainerName, runKey } from '../core/hook/run-state.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HookJournal, HookPorts } from '../ports/hooks.ts';
 import type { RefContext, Refs } from '../refs/registry.ts';
@@ -339,6 +339,7 @@ export class Session {
       if (isReleased || (ours[0] === aim && ours[1] === aim)) continue;
       if (action.kind === 'scale' && Object.hasOwn(action.targets, service)) continue;
       const found = await outlast(clock, signal, () => ports.replicas(service, signal));
+      this.note(`${service} is scaled to ${aim} again, as it was before the interruption`);
       await this.#setCount(service, aim, found, false, signal);
     }
     this.#isReapplied = true;
@@ -359,9 +360,7 @@ export class Session {
     const { count, ours } = this.#capturedOf(service);
     const changed: ChangedCount = { service, captured: count, expected: ours[1], found, isOverwritten };
     this.update({ changed: [...this.#state.changed, changed] });
-    this.note(
-      `${service} has ${found} containers where this hook left ${ours[1]}: ${isOverwritten ? 'overwritten' : 'left as it is'}`,
-    );
+    this.note(describeChanged(changed));
   }
 
   // --- after a crash ---
@@ -461,7 +460,11 @@ export class Session {
           ({ actionId }) => `${this.#actions.get(actionId)?.name ?? actionId} may still run and cannot be ended`,
         ),
       ].join('; ');
-    if (outcome === 'succeeded') return '';
+    if (outcome === 'succeeded')
+      return this.#state.records
+        .filter((one) => one.result === 'failed')
+        .map((one) => `${one.name} failed and was passed over: ${one.message}`)
+        .join('; ');
     if (outcome === this.#state.stop && this.#state.stopWhy !== undefined) return this.#state.stopWhy;
     // What failed before and was to go on is not why it ended.
     if (outcome === 'failed' && this.#broken !== null) return this.#broken;

@@ -218,6 +218,44 @@ describe('hooks log', () => {
   });
 });
 
+describe('what a failed action said', () => {
+  const files = (hooks: string, script: string) => ({
+    'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }',
+    'stacks/shop/stack.yaml': stack(`hooks: { ${hooks} }\n`),
+    'stacks/shop/say.job.yaml': `apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: ${JSON.stringify(script)}\n`,
+  });
+  const many = `${Array.from({ length: 30 }, (_, at) => `echo line ${at}`).join('; ')}; exit 3`;
+
+  it('is shown below the failure of a test and in the history of its stack: the last lines, and where there are more', async () => {
+    const { sim, run } = fleet(files('test: [{ job: say }]', many));
+    await sim.apply();
+    const { code, err } = await run('stack test shop');
+    expect(code).toBe(1);
+    expect(err).toMatch(/error\[HOOK_FAILED\]: test of shop failed: job say: exit code 3/);
+    expect(err).toMatch(/ {2}read +windlass hooks log shop test 1\n/);
+    expect(err).toContain('  | line 20\n');
+    expect(err).toContain('  | line 29\n');
+    expect(err).not.toContain('line 19\n');
+    expect(err).not.toContain('the sequence is tried again');
+    const { out } = await run('history shop');
+    expect(out).toMatch(
+      /\n {2}job say: exit code 3\n {2}\| line 25\n[\s\S]*\| line 29\n {2}all of it: windlass hooks log shop test\n$/,
+    );
+    expect((await run('history')).out).not.toContain('line 29');
+  });
+
+  it('that is passed over is not hidden by the success of its phase', async () => {
+    const { sim, run } = fleet(files('test: [{ job: say, on_failure: continue }]', 'exit 3'));
+    await sim.apply();
+    const { code, err } = await run('stack test shop');
+    expect(code).toBe(0);
+    expect(err).toContain('test of shop: succeeded (job say failed and was passed over: exit code 3)\n');
+    expect((await run('history shop')).out).toContain(
+      'test succeeded (job say failed and was passed over: exit code 3)',
+    );
+  });
+});
+
 describe('hooks graph', () => {
   it('draws the machine that would run: every way out passes restoring', async () => {
     const { code, out } = await fleet().run('hooks graph sso post_update');

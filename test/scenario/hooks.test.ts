@@ -206,6 +206,39 @@ describe('the phases of an operation', () => {
     expect(newest(post).hooks?.[0]?.actions.map((one) => one.result)).toEqual(['done', 'done', 'done']);
   });
 
+  it('a count that a person changes in a phase is told: an event, and with the run', async () => {
+    const sim = open();
+    sim.source.push(files('  test: [{ scale: { web: 0 } }, { job: say }]\n', 'sleep 20'));
+    await succeeded(sim);
+    const at = await sim.bench.reader.read(await sim.source.fetch());
+    const run = runByHand(sim.bench, at, 'shop', 'test', { signal: new AbortController().signal });
+    const job = () =>
+      sim.world.containersOf('shop').some((one) => /test-say/.test(one.name) && one.state === 'running');
+    while (!job()) await sim.clock.advance(100);
+    const web = sim.world.containersOf('shop').find((one) => one.name === 'shop-web-1');
+    await sim.run(sim.house.runtime.start(web!.id, new AbortController().signal));
+    await sim.run(run);
+    const said = 'web has 1 container where this hook left 0: left as it is';
+    expect(counts(sim)).toEqual({ web: 1, side: 1 });
+    expect(newest(sim).hooks?.[0]?.changed).toEqual([said]);
+    expect(sim.house.store.events({ stack: 'shop', limit: 5 })).toContainEqual(
+      expect.objectContaining({ reason: 'CountChanged', level: 'warning', message: `test: ${said}` }),
+    );
+  });
+
+  it('the line that says that hooks are done names what ran, not what might have', async () => {
+    const sim = open();
+    sim.source.push(files('  pre_install: [{ job: say }, { halt: enough }, { job: say, name: never }]\n'));
+    const notes: (string | undefined)[] = [];
+    await sim.apply({
+      progress: {
+        onStepEnd: (_phase, _target, step, _slot, _outcome, { note }) =>
+          void (step === 'pre-hooks' && notes.push(note)),
+      },
+    });
+    expect(notes).toEqual(['pre_install halted (halt: enough: enough), 2 of 3 actions ran: job say, halt: enough']);
+  });
+
   it('a stack that leaves the fleet in a pre phase: the action ends, everything is back, and only then it is taken away', async () => {
     const sim = open();
     const hooks = '  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: say }]\n';

@@ -80,7 +80,7 @@ export class SimHouse {
   }
 
   /** One apply of everything that can be judged, with simulated time running along. */
-  async apply(more: Pick<DeployOptions, 'superseded'> = {}): Promise<DeployOutcome | null> {
+  async apply(more: Pick<DeployOptions, 'superseded' | 'progress'> = {}): Promise<DeployOutcome | null> {
     const judged = (await this.survey()).filter((one): one is Judged => one.kind === 'judged').filter(needsWork);
     const [first] = judged;
     if (!first) return null;

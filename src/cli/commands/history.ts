@@ -1,6 +1,7 @@
 // `windlass history`: the runs of a stack, newest first.
 import { formatAge } from '../../core/status/format-condition.ts';
 import { type Command, countFlag } from '../command.ts';
+import { formatFailedHooks, formatHook } from '../views/hooks.ts';
 import { formatTable } from '../views/table.ts';
 
 export const command: Command = {
@@ -30,13 +31,12 @@ export const command: Command = {
             run.outcome,
             run.endedAtMs > 0 ? formatAge(run.endedAtMs - run.startedAtMs) : '-',
             run.trigger,
-            [
-              run.message || `${run.changes.length}`,
-              ...(run.hooks ?? []).map((hook) => `${hook.phase} ${hook.outcome}`),
-            ].join('; '),
+            [run.message || `${run.changes.length}`, ...(run.hooks ?? []).map(formatHook)].join('; '),
           ]),
           io.width,
-        ),
+        ) +
+          // Of many stacks it would be much to read.
+          (args[0] === undefined ? '' : formatFailedHooks(io, args[0], runs)),
       );
     return 0;
   },

@@ -15,7 +15,8 @@ async function runPhase({ io, json, surface, now }: CommandContext, stack: strin
       io.data(
         `${action.name}: ${action.result} in ${formatAge(action.durationMs)}${action.message ? `: ${oneLine(action.message)}` : ''}`,
       );
-    io.words(`${phase} of ${stack}: ${record.outcome}`);
+    for (const one of record.changed ?? []) io.words(`${phase} of ${stack}: ${oneLine(one)}`);
+    io.words(`${phase} of ${stack}: ${record.outcome}${record.message === '' ? '' : ` (${oneLine(record.message)})`}`);
   }
   return EXIT.done;
 }

@@ -2,8 +2,9 @@
 import { describe, flattened, type HookAction } from '../../core/hook/action.ts';
 import type { HookPhase } from '../../core/hook/phase.ts';
 import { replaceTokens } from '../../core/render/token.ts';
+import type { HookRecord, RunRecord } from '../../core/status/event.ts';
 import type { Painter } from '../io.ts';
-import { formatTable } from './table.ts';
+import { formatTable, oneLine } from './table.ts';
 
 export interface Sequence {
   readonly phase: HookPhase;
@@ -30,6 +31,35 @@ export function formatSequences(io: Painter & { readonly width: number }, sequen
       return `${io.paint('bold', phase)}\n${formatTable(['#', 'ACTION', 'TIMEOUT', ''], rows, io.width)}`;
     })
     .join('\n\n');
+}
+
+/** How one phase of a run ended, in one cell. */
+export const formatHook = ({ phase, outcome, message, changed }: HookRecord): string =>
+  [
+    `${phase} ${outcome}${outcome === 'succeeded' && message !== '' ? ` (${message})` : ''}`,
+    ...(changed ?? []).map((one) => `${phase}: ${one}`),
+  ].join('; ');
+
+const TAIL_LINES = 5;
+
+/** Below the runs of a stack: the last lines of each action that failed, '' when none did. The kept log is of a phase's newest run only. */
+export function formatFailedHooks(io: Painter, stack: string, runs: readonly RunRecord[]): string {
+  const lines: string[] = [];
+  const told = new Set<string>();
+  for (const run of runs)
+    for (const hook of run.hooks ?? []) {
+      const isNewest = !told.has(hook.phase);
+      told.add(hook.phase);
+      const failed = hook.actions.filter((one) => one.result === 'failed');
+      if (failed.length === 0) continue;
+      lines.push('', `${new Date(hook.startedAtMs).toISOString().slice(0, 19)} ${io.paint('bold', hook.phase)}`);
+      for (const one of failed) {
+        lines.push(`  ${oneLine(one.name)}: ${oneLine(one.message)}`);
+        for (const line of one.tail.slice(-TAIL_LINES)) lines.push(`  ${io.paint('dim', '|')} ${oneLine(line)}`);
+      }
+      if (isNewest) lines.push(`  all of it: windlass hooks log ${stack} ${hook.phase}`);
+    }
+  return lines.length === 0 ? '' : `\n${lines.join('\n')}`;
 }
 
 /** Its given name first when it has one of its own. */

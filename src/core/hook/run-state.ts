@@ -58,6 +58,9 @@ export interface ChangedCount {
   readonly isOverwritten: boolean;
 }
 
+export const describeChanged = ({ service, expected, found, isOverwritten }: ChangedCount): string =>
+  `${service} has ${found} container${found === 1 ? '' : 's'} where this hook left ${expected}: ${isOverwritten ? 'overwritten' : 'left as it is'}`;
+
 export interface Leftover {
   readonly actionId: string;
   readonly attempt: number;

@@ -38,6 +38,8 @@ export interface HookRecord {
   readonly message: string;
   readonly startedAtMs: number;
   readonly endedAtMs: number;
+  /** Counts that somebody changed while the phase had the service, and what was done about it; absent = none. */
+  readonly changed?: readonly string[];
   /** How often a controller took it up again. */
   readonly resumes: number;
   readonly actions: readonly {

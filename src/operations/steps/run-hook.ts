@@ -2,10 +2,10 @@
 // other operations one phase; and it takes up, before anything else touches a stack, what a dead controller left.
 
 import { asFault, Fault } from '../../core/fault.ts';
-import { describe } from '../../core/hook/action.ts';
+import { describe, flattened } from '../../core/hook/action.ts';
 import { type HookPhase, isPre } from '../../core/hook/phase.ts';
 import type { HookRun, HookState } from '../../core/hook/run-state.ts';
-import { runKey } from '../../core/hook/run-state.ts';
+import { describeChanged, runKey } from '../../core/hook/run-state.ts';
 import { type OtherOperation, operationPhases } from '../../core/hook/situation.ts';
 import type { SecretRef } from '../../core/render/context.ts';
 import { findTokens, replaceTokens } from '../../core/render/token.ts';
@@ -68,6 +68,8 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
     const judged = await judgedOf(run, { cache: ctx.cache, fresh: false }, name);
     return { judged, phases: dueOf(judged, store.attempt(name))[when] };
   };
+  /** Stack → what came of its phases. */
+  const ran = new Map<string, string[]>();
   return {
     name: when === 'before' ? 'pre-hooks' : 'post-hooks',
     title: when === 'before' ? 'run the hooks before the change' : 'run the hooks after the change',
@@ -99,7 +101,10 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
             note: ctx.note,
           },
         );
-        if (result) run.hookEnded(name, recordOf(result.state));
+        if (result) {
+          run.hookEnded(name, recordOf(result.state));
+          ran.set(name, [...(ran.get(name) ?? []), summaryOf(result.state)]);
+        }
         if (result?.fault) {
           forget(run.bench, result);
           throw result.fault;
@@ -108,7 +113,23 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
         if (result) forget(run.bench, result);
       }
     },
+    async verify(ctx, { payload }) {
+      const { phases } = await dueNow(ctx, payload.stack);
+      return { satisfied: phases.length === 0, note: (ran.get(payload.stack) ?? []).join('\n') };
+    },
   };
+}
+
+/** What ran, not what might have. */
+function summaryOf({ run, ended, records, actions }: HookState): string {
+  const begun = records.filter((one) => one.tries > 0).map((one) => one.name);
+  const all = flattened(actions).length;
+  return [
+    `${run.phase} ${ended?.outcome}`,
+    ...(ended?.message ? [` (${ended.message})`] : []),
+    begun.length === all ? '' : `, ${begun.length} of ${all} actions ran`,
+    begun.length === 0 ? '' : `: ${begun.join(', ')}`,
+  ].join('');
 }
 
 /** As a step: whatever a dead controller left of the stack's hooks is brought to its end before anything else touches the stack. */
@@ -181,7 +202,9 @@ export async function runPhase(
   options.superseded?.addEventListener('abort', supersede, { once: true });
   if (options.superseded?.aborted) supersede();
   try {
-    return await handle.result;
+    const result = await handle.result;
+    tellChanged(bench, result.state);
+    return result;
   } finally {
     options.superseded?.removeEventListener('abort', supersede);
   }
@@ -281,7 +304,10 @@ export async function takeUpHooks(
   for (const result of results) {
     settleLeft(bench, result);
     const { stack } = result.state.run;
-    if (!isTold(bench, result.state)) (options.ended ?? toNewestRun(bench))(stack, recordOf(result.state));
+    if (!isTold(bench, result.state)) {
+      tellChanged(bench, result.state);
+      (options.ended ?? toNewestRun(bench))(stack, recordOf(result.state));
+    }
     forget(bench, result);
   }
   const down = results.find((one) => one.outcome === 'restoreFailed');
@@ -402,6 +428,19 @@ const isTold = ({ house: { store } }: Workbench, { run, startedAtMs, ended }: Ho
     .flatMap(({ hooks }) => hooks ?? [])
     .some((one) => one.phase === run.phase && one.startedAtMs === startedAtMs && one.endedAtMs === ended?.atMs);
 
+/** A person's count is told to whoever looks later, not only to who looks on. */
+function tellChanged({ house: { store, clock } }: Workbench, { run, revision, changed }: HookState): void {
+  for (const one of changed)
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: run.stack,
+      level: 'warning',
+      reason: 'CountChanged',
+      message: `${run.phase}: ${describeChanged(one)}`,
+      revision,
+    });
+}
+
 const toNewestRun =
   ({ house: { store } }: Workbench) =>
   (stack: string, hook: HookRecord): void => {
@@ -416,6 +455,7 @@ export function recordOf(state: HookState): HookRecord {
     message: state.ended?.message ?? '',
     startedAtMs: state.startedAtMs,
     endedAtMs: state.ended?.atMs ?? 0,
+    ...(state.changed.length === 0 ? {} : { changed: state.changed.map(describeChanged) }),
     resumes: state.resumes,
     actions: state.records.map((one) => ({
       name: one.name,
