@@ -58,7 +58,7 @@ export function plainLine(flags: Flags, name: string): string | undefined {
   const text = textFlag(flags, name);
   if (text === undefined) return undefined;
   if (text.trim() === '' || text.length > 2_000) throw new UsageError(`--${name} takes 1 to 2000 characters`);
-  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text))
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u.test(text))
     throw new UsageError(`--${name} is one line without characters that are not seen`);
   return text.trim();
 }

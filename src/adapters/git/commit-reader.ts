@@ -67,9 +67,9 @@ function decode(latin1: string, encoding: string | undefined): string {
   }
 }
 
-/** Without control characters: it is shown in terminals. */
+/** Without characters that are not seen, or that turn others around: it is shown in terminals. */
 function printable(text: string): string {
-  const plain = text.replace(/[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]+/g, ' ').trim();
+  const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return plain.length > MAX_TEXT_LENGTH ? `${plain.slice(0, MAX_TEXT_LENGTH)}…` : plain;
 }
 

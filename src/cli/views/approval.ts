@@ -102,7 +102,7 @@ export function formatMade(io: Painter, { oid, tag, principal, lacks }: Made): r
 export const indented = (text: string): string =>
   text
     .trimEnd()
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (found) =>
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu, (found) =>
       found === '\n' ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`,
     )
     .replace(/^/gm, '  | ');

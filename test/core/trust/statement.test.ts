@@ -110,6 +110,10 @@ Windlass-Nonce: ${'c'.repeat(32)}
     ['a trailer hidden behind a line separator', swap('shop\n', 'shop\u2028Windlass-Type: reject\n'), 'message-form'],
     ['text that runs backwards', swap('shop', '\u202eshop'), 'message-form'],
     ['a letter that is not seen', swap('production', 'pro\u200bduction'), 'message-form'],
+    ['a soft hyphen', swap('production', 'pro\u00adduction'), 'message-form'],
+    ['a word joiner', swap('production', 'pro\u2060duction'), 'message-form'],
+    ['a letter that shows as a blank', swap('production', 'pro\u3164duction'), 'message-form'],
+    ['a tag letter', swap('production', 'pro\u{e0061}duction'), 'message-form'],
     ['an escape sequence', swap('shop', '\u001b[2Kshop'), 'message-form'],
     ...['Type', 'Fleet', 'Ref', 'Environment', 'Subject', 'Policy', 'Expires', 'Nonce'].map(
       (key): readonly [string, string, string] => [

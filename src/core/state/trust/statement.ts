@@ -76,6 +76,9 @@ export type StatementReading =
 const KEYS = ['Type', 'Fleet', 'Ref', 'Environment', 'Subject', 'Policy', 'Expires', 'Nonce'] as const;
 type Key = (typeof KEYS)[number];
 
+/** Controls but tab and line feed, what is invisible or turns the direction of writing, and letters that show as a blank. */
+const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
+
 const LARGEST_BYTES = 1024 * 1024;
 /** Any line that a person could take for a trailer of ours, also quoted, indented or in other case. */
 const LOOKS_OURS = /windlass-[a-z]/i;
@@ -112,8 +115,7 @@ export function parseTrailers(message: Uint8Array): TrailerParse {
   // A line may be hidden from some readers behind a carriage return or another line break of Unicode.
   const isOurs = text.split(/[\n\r\v\f\x85\u2028\u2029]/).some((line) => LOOKS_LIKE_TRAILER.test(line));
   if (!isOurs) return { kind: 'none' };
-  if (/[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/.test(text))
-    return refused('message-form', 'a control character, or one that is not seen');
+  if (UNSEEN.test(text)) return refused('message-form', 'a control character, or one that is not seen');
   if (!text.endsWith('\n')) return refused('message-form', 'no line break at the end');
   const lines = text.slice(0, -1).split('\n');
   const start = lines.lastIndexOf('') + 1;
