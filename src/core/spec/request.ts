@@ -1,6 +1,5 @@
 // Request: one file that asks for one operation on data. It says what is wanted; who may have it is for the policy and the signatures.
 import { type Static, Type } from 'typebox';
-import { Sha256 } from './policy.ts';
 import { head, Identifier, mapOf, Name, oneOf, Port, Service, strict } from './scalar.ts';
 
 /** UTC to the second, in one form only: two readers of a signed file must not differ on a time. */
@@ -27,7 +26,12 @@ const life = {
   reason: Type.String({ minLength: 1, maxLength: 2_000, description: 'why it is asked for' }),
   notBefore: Type.Optional(Instant),
   expires: Instant,
-  plan: Type.Optional(Sha256),
+  plan: Type.Optional(
+    Type.String({
+      pattern: '^(?:sha256:)?[0-9a-f]{64}$',
+      description: 'the digest of the plan that approvers saw: it runs as that plan or not at all',
+    }),
+  ),
 };
 
 const skipIntegration = Type.Optional(

@@ -150,8 +150,9 @@ async function runOne(
   }
   const { work } = planned;
   const digest = workDigest(work);
-  if (request.plan !== undefined && request.plan !== digest) {
-    const why = `it was approved for the plan ${request.plan.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
+  const approved = request.plan?.replace(/^sha256:/, '');
+  if (approved !== undefined && approved !== digest) {
+    const why = `it was approved for the plan ${approved.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
     wait(bench, look, snapshot, why, clock.nowMs());
     return null;
   }
