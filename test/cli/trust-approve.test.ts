@@ -76,7 +76,8 @@ describe('windlass approve', () => {
     people.commitFile('requests/unsigned.yaml', people.read(`requests/${ID}.yaml`).replace('"closed"', '"another"'));
     const { code, json, err } = await people.say('bert', 'approve', 'unsigned');
     expect(err).toMatch(/warning: request-unsigned/);
-    expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'dated-before-request']);
+    expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'nobody-asks']);
+    expect(err).toMatch(/whoever asked signs and pushes it first[\s\S]*git fetch --tags/);
   });
 
   it('shows a character that nobody would see, and says when the hint was changed since it was made', async () => {

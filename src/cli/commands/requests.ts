@@ -1,5 +1,6 @@
 // `windlass requests`: where each request stands and why it waits: who has signed, who still may. And its evidence, to keep elsewhere.
 import { helpOf } from '../../core/state/trust/authority.ts';
+import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import type { RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -57,6 +58,18 @@ const rowOf = (one: RequestView): string[] => {
   ];
 };
 
+/** What a squash or a rebase leaves behind: words that nobody signed. */
+function curesOf(id: string, { requester, ignored, missing }: RequestEvaluation): readonly string[] {
+  const lost = ignored.filter(({ principal }) => principal === null);
+  if (lost.length === 0 || (requester !== null && missing === 0)) return [];
+  const names = lost.map(({ oid }) => oid.slice(0, 12)).join(', ');
+  return [
+    `  lost       ${names} has words about it without a signature that counts: a squash or rebase takes signatures away`,
+    ...(requester === null ? [`  cure       windlass request sign ${id} --tag, by whoever asked; first of all`] : []),
+    `  cure       git fetch --tags, then windlass approve ${id} --tag, by each who approved`,
+  ];
+}
+
 function formatRequest(io: Painter, view: RequestView): string {
   const { evaluation, snapshot } = view;
   const now = standing(view);
@@ -72,6 +85,7 @@ function formatRequest(io: Painter, view: RequestView): string {
     if (requester) lines.push(`  asked by   ${requester.principal} (${requester.oid.slice(0, 12)})`);
     for (const one of approvals) lines.push(`  approved   ${one.principal} (${one.oid.slice(0, 12)})`);
     if (missing > 0) lines.push(`  missing    ${missing}, of ${mayStillSign.join(', ')}`);
+    lines.push(...curesOf(view.id, evaluation));
     for (const one of ignored)
       lines.push(
         `  ignored    ${one.oid.slice(0, 12)}${one.principal ? ` of ${one.principal}` : ''}: ${one.reason}${one.detail ? `: ${oneLine(one.detail)}` : ''}`,

@@ -48,7 +48,7 @@ export const AUTHORITY = {
   'request-claimed': request('A request of this id was claimed before; each id runs at most once.'),
   'request-replayed': request('A request with exactly this content was claimed before under another id.'),
   'request-unsigned': request(
-    'No valid signed statement asks for this file; whoever asks signs one by commit, or by an annotated tag when a merge lost it.',
+    'No valid signed statement asks for these very bytes; whoever asks signs one by commit, or by an annotated tag when a merge lost it: `windlass request sign ID --tag`. One that is made already comes with `git fetch --tags`.',
   ),
   'nonce-replayed': request('The statement that asks for it carries a nonce that was spent before; sign a new one.'),
   'request-predates-ledger': request(
@@ -107,8 +107,8 @@ export const AUTHORITY = {
   'signer-unnamed': statement('The key that signed belongs to no principal of the policy in effect.'),
   'judged-elsewhere': statement('The signature was judged by another policy than the one in effect; judge it again.'),
   'judged-stale': statement('The signature was not judged now; judge it again.'),
-  'other-subject': statement(
-    'It speaks of other bytes; the file was changed after it was signed, or it is about another file.',
+  'nobody-asks': statement(
+    'No signed statement here asks for this file; whoever asked signs and pushes it first (`windlass request sign ID --tag`), then `git fetch --tags`.',
   ),
   'other-fleet': statement('It was made for another fleet.'),
   'other-ref': statement('It was made for another ref.'),

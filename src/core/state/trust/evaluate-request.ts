@@ -2,11 +2,12 @@
 // goes wrong is a refusal. It decides nothing about the archive's bytes: whoever claims recomputes their hash and evaluates once more.
 import type { Diagnostic } from '../../spec/diagnostic.ts';
 import { MAX_TEXT_BYTES } from '../../spec/document.ts';
-import { operationOf, type Request, touchedStacks } from '../../spec/request.ts';
+import type { Request } from '../../spec/request.ts';
 import type { IgnoredCode, RequestRefusalCode, RequestStateCode, StatementRefusalCode } from './authority.ts';
 import type { PolicyVersion } from './policy-file.ts';
-import { delayMs, type HoldingRule, longestLifeMs, ruleFor } from './policy-rule.ts';
+import { delayMs, type HoldingRule } from './policy-rule.ts';
 import { idOfPath, type RequestFile, readRequest } from './request-file.ts';
+import { rulesFor } from './request-rules.ts';
 import type { Statement, StatementReading } from './statement.ts';
 import type { TrustAnchor } from './trust-anchor.ts';
 
@@ -204,12 +205,13 @@ class Evaluation {
     const going = this.#going(about, file, policy);
     const requests = going.filter(({ statement }) => statement.type === 'request');
     if (requests.length === 0) {
-      for (const one of going) this.#ignore(one.statement, 'dated-before-request', 'nobody asks for this file');
+      for (const one of going) this.#ignore(one.statement, 'nobody-asks');
       return this.#unsigned(file);
     }
 
-    const rules = rulesOf(file.request, policy);
-    if (typeof rules === 'string') return this.#refuse('rule-absent', rules, { requester: signatureOf(requests[0]!) });
+    const { holding: rules, without, mostMs } = rulesFor(file.request, policy, this.#input.anchor.maxLifetimeMs);
+    if (without.length > 0 || rules.length === 0)
+      return this.#refuse('rule-absent', without.join(', '), { requester: signatureOf(requests[0]!) });
     this.#known = { ...this.#known, rules: rules.map(({ index }) => index) };
     if (rules.some(({ rule }) => !isWhole(rule))) return this.#refuse('rule-empty');
     const allowed = (name: string) => rules.every(({ rule }) => rule.requesters.includes(name));
@@ -226,7 +228,6 @@ class Evaluation {
     this.#known = { ...this.#known, requester };
     for (const other of requests) if (other !== asked) this.#ignore(other.statement, 'not-the-requester');
 
-    const mostMs = Math.min(...rules.map(({ rule }) => longestLifeMs(rule, this.#input.anchor.maxLifetimeMs)));
     const stopped = this.#stopped(stops, rules, requester.principal);
     if (stopped !== null) return stopped;
     if (!(file.expiresMs - asked.statement.datedMs <= mostMs))
@@ -244,16 +245,18 @@ class Evaluation {
     for (const { reading, firstSeenMs } of statements) {
       if (reading.kind === 'none') continue;
       if (reading.kind === 'refused') {
+        // Of the words of all others nobody wants to hear here.
+        if (!reading.mentions.includes(file.sha256)) continue;
         const { oid, statementId, reason, detail } = reading;
         this.#ignored.push({ oid, statementId, principal: null, reason, detail });
         continue;
       }
       const { statement, judgedBy, judgedAtMs } = reading;
+      if (statement.subject !== file.sha256) continue;
       const wrong = firstOf<StatementRefusalCode>([
         [judgedBy !== policy.sha256, 'judged-elsewhere'],
         [!(Math.abs(judgedAtMs - nowMs) <= anchor.clockSkewMs), 'judged-stale'],
         [!Object.hasOwn(policy.policy.principals, statement.principal), 'signer-unnamed'],
-        [statement.subject !== file.sha256, 'other-subject'],
         [statement.type === 'policy', 'not-about-requests'],
         [statement.fleet !== anchor.fleetId, 'other-fleet'],
         [statement.ref !== anchor.ref, 'other-ref'],
@@ -406,17 +409,6 @@ class Evaluation {
     const { oid, id, principal } = statement;
     this.#ignored.push({ oid, statementId: id, principal, reason, detail });
   }
-}
-
-/** The rules that hold: for every stack that is touched the first that names it, each once; else the first stack without one. */
-function rulesOf(request: Request, policy: PolicyVersion): readonly HoldingRule[] | string {
-  const rules = new Map<number, HoldingRule>();
-  for (const stack of touchedStacks(request)) {
-    const found = ruleFor(policy.policy, operationOf(request), stack);
-    if (found === null) return stack;
-    rules.set(found.index, found);
-  }
-  return rules.size === 0 ? '' : [...rules.values()];
 }
 
 /** The policy's reader refuses rules that name nobody; they must not slip through here either. */
