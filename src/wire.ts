@@ -280,11 +280,13 @@ function archivesOf(
         ? new DirStore({ directory: one.place.directory ?? join(directory, 'replica') })
         : openRemoteStore(one.place, tools),
   }));
-  const store = withReplicas(withRepository(main, repository), replicas);
+  const own = withRepository(main, repository);
+  const store = withReplicas(own, replicas);
   const check = (bytes: Uint8Array, signature: string): string =>
     checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt()]);
   return {
     store,
+    own,
     replicas,
     repository,
     sign: (bytes) => key().sign(bytes),

@@ -167,7 +167,9 @@ export class Controller {
       }),
       this.#watchNudges(signal),
       poll(clock, BACKUP_LOOK_MS, signal, () => this.#backups.look(this.#engineLost ? null : this.#at)),
-      poll(clock, REPLICA_LOOK_MS, signal, () => this.#replication.look()),
+      ...((this.#house.archives?.replicas ?? []).length > 0
+        ? [poll(clock, REPLICA_LOOK_MS, signal, () => this.#replication.look())]
+        : []),
       poll(clock, BACKUP_LOOK_MS, signal, () => this.#drills.look(this.#engineLost ? null : this.#at)),
     );
     const sinceMs = clock.nowMs();

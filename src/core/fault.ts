@@ -86,11 +86,11 @@ export const FAULTS = {
   VAULT_SECRET_MISSING: { retry: 'person', help: 'set it with `windlass vault set`' },
   ARCHIVE_MISSING: {
     retry: 'person',
-    help: '`windlass backups list` shows what there is; an archive that lies elsewhere is brought in with `windlass backups import`',
+    help: '`windlass backups list` shows what there is; an archive that lies elsewhere is brought in with `windlass backups import`, one of a replica with `windlass backups fetch`',
   },
   ARCHIVE_DAMAGED: {
     retry: 'person',
-    help: 'do not restore from it: fetch another copy, and look at the disk that held this one',
+    help: 'do not restore from it: fetch another copy (`windlass backups fetch ID --from REPLICA`), and look at the disk that held this one',
   },
   ARCHIVE_NO_SPACE: {
     retry: 'retry',
@@ -103,7 +103,7 @@ export const FAULTS = {
   ARCHIVE_INVALID: { retry: 'person', help: 'this is no archive of Windlass, or not a whole one; fetch it again' },
   ARCHIVE_UNTRUSTED: {
     retry: 'person',
-    help: 'it was signed by no key that this controller knows. If it is your own and its controller is gone: `windlass backups import FILE --trust-key KEY`, with the key that `backups export` or `backups show` told there; else check where it comes from',
+    help: 'it was signed by no key that this controller knows. If it is your own and its controller is gone: `windlass backups import FILE --trust-key KEY` (`windlass backups fetch` takes it too), with the key that `backups export` or `backups show` told there; else check where it comes from',
   },
   ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
   ARCHIVE_IN_USE: { retry: 'person', help: 'remove the group archive that names it first' },

@@ -11,6 +11,8 @@ export interface Replica {
 export interface ArchiveHouse {
   /** Also of what lies in the repository. */
   readonly store: ArchiveStore;
+  /** The store without its replicas; absent = there are none. */
+  readonly own?: ArchiveStore;
   /** What the store lacks is read from them. */
   readonly replicas?: readonly Replica[];
   /** For payloads that a stack wants there. */

@@ -60,10 +60,11 @@ describe('replication', () => {
       patience: { tries: 2, deadlineMs: 2_000, pauseMs: 2 },
     });
 
-  const houseWith = (store: ArchiveStore): House => ({
+  const houseWith = (own: ArchiveStore): House => ({
     ...sim.house,
     archives: {
-      store,
+      own,
+      store: withReplicas(own, [{ name: 'offsite', store: remote }]),
       replicas: [{ name: 'offsite', store: remote }],
       sign: () => 'signed',
       check: (_bytes, signature) => {
@@ -204,7 +205,7 @@ describe('replication', () => {
     const id = await archive();
     await replicate(house, offsite(), { signal });
     const bare = new DirStore({ directory: join(folder, 'bare') });
-    const there = houseWith(withReplicas(bare, [{ name: 'offsite', store: remote }]));
+    const there = houseWith(bare);
     expect(await there.archives!.store.manifest(id), 'read through').toMatchObject({ id });
     expect(await bare.list()).toEqual([]);
     expect(await bringBack(there, offsite(), id, signal)).toMatchObject({ manifests: 1, blobs: SAMPLE_TEXTS.length });

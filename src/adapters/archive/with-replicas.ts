@@ -1,7 +1,7 @@
-// With replicas: an archive store that reads from its replicas what it lacks itself. Whatever is written, listed, verified or removed is its
-// own; a replica that cannot be asked is never taken for one that lacks it.
+// With replicas: an archive store that reads from its replicas what it lacks itself, as a restore does. Whatever is written, listed or removed
+// is its own; a replica that cannot be asked is never taken for one that lacks it.
 import { Fault } from '../../core/fault.ts';
-import type { ArchiveStore } from '../../ports/archive.ts';
+import type { ArchiveStore, Verification } from '../../ports/archive.ts';
 import type { Replica } from '../../ports/archive-house.ts';
 
 export function withReplicas(store: ArchiveStore, replicas: readonly Replica[]): ArchiveStore {
@@ -30,6 +30,36 @@ export function withReplicas(store: ArchiveStore, replicas: readonly Replica[]):
     }
   }
 
+  /** What it lacks is read where it is. */
+  async function verify(id: string, signal?: AbortSignal): Promise<Verification> {
+    let own: Verification;
+    try {
+      own = await store.verify(id, signal);
+    } catch (missing) {
+      if (!isMissing(missing)) throw missing;
+      return await firstOf(missing, (one) => one.verify(id, signal));
+    }
+    const wrong: Verification['wrong'][number][] = [];
+    let { blobs, sizeBytes } = own;
+    for (const one of own.wrong)
+      if (one.what !== 'missing') wrong.push(one);
+      else
+        try {
+          if (one.kind === 'blob') for await (const chunk of readBlob(one.digest, signal)) sizeBytes += chunk.length;
+          else {
+            const member = await verify(one.digest, signal);
+            blobs += member.blobs;
+            sizeBytes += member.sizeBytes;
+            wrong.push(...member.wrong);
+          }
+        } catch (error) {
+          if (isMissing(error)) wrong.push(one);
+          else if (isDamaged(error)) wrong.push({ ...one, what: 'damaged' });
+          else throw error;
+        }
+    return { ...own, blobs, sizeBytes, wrong };
+  }
+
   return {
     putBlob: (source, signal, expected) => store.putBlob(source, signal, expected),
     hasBlob: (digest) => store.hasBlob(digest),
@@ -47,7 +77,7 @@ export function withReplicas(store: ArchiveStore, replicas: readonly Replica[]):
     list: () => store.list(),
     remove: (id) => store.remove(id),
     collect: (pins) => store.collect(pins),
-    verify: (id, signal) => store.verify(id, signal),
+    verify,
     freeBytes: () => store.freeBytes(),
     async close() {
       try {
@@ -65,4 +95,5 @@ async function begin(store: ArchiveStore, digest: string, signal: AbortSignal | 
   return { read, step: await read.next() };
 }
 
+const isDamaged = (error: unknown): boolean => error instanceof Fault && error.code === 'ARCHIVE_DAMAGED';
 const isMissing = (error: unknown): boolean => error instanceof Fault && error.code === 'ARCHIVE_MISSING';

@@ -50,7 +50,7 @@ export const list: Command = {
   async run({ io, json, flags, args, surface }) {
     const desk = await surface('state');
     const archives = await desk.archivesOf(textFlag(flags, 'store')).list(args[0]);
-    const replicas = desk.replicas();
+    const replicas = flags['store'] === undefined ? desk.replicas() : [];
     const nowMs = desk.house.clock.nowMs();
     if (json) io.json(archives.map(({ listed, ...known }) => ({ ...listed, ...known })));
     else if (archives.length === 0) io.words('there are no archives');

@@ -37,6 +37,13 @@ export const replicate: Command = {
         if (fault && !done?.failures.length)
           io.data(`${name}: failed: ${fault.code}: ${oneLine(fault.message)}\n  help     ${fault.help}`);
       }
+    const [first] = ended.flatMap(({ name, done }) => (done?.archives ?? []).map((id) => ({ name, id })));
+    if (first) {
+      const { signedBy } = await desk.archives.show(first.id);
+      io.words(
+        `to have one on another machine: windlass backups fetch ${first.id.slice(0, 12)} --from ${first.name} --trust-key ${signedBy}`,
+      );
+    }
     return ended.every((one) => one.fault === null) ? EXIT.done : EXIT.failed;
   },
 };

@@ -4,7 +4,7 @@ import { type Retained, retain, type Verdict } from '../../core/archive/retentio
 import { Fault } from '../../core/fault.ts';
 import { effectiveSettings } from '../../core/spec/backup.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
-import type { Listed, Verification } from '../../ports/archive.ts';
+import type { ArchiveStore, Listed, Verification } from '../../ports/archive.ts';
 import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
@@ -42,6 +42,8 @@ export class Archives {
   readonly #house: House;
   readonly #archives: ArchiveHouse;
 
+  /** What is listed, read again and removed: of one store alone. */
+  readonly #own: ArchiveStore;
   readonly #isReplica: boolean;
 
   /** Of the main store, or of a replica by its name. */
@@ -49,13 +51,14 @@ export class Archives {
     this.#house = house;
     if (!house.archives) throw new Fault('USAGE', 'there is no archive store here');
     this.#isReplica = replica !== undefined;
-    this.#archives =
-      replica === undefined ? house.archives : { ...house.archives, store: replicaNamed(house, replica).store };
+    this.#archives = house.archives;
+    this.#own =
+      replica === undefined ? (house.archives.own ?? house.archives.store) : replicaNamed(house, replica).store;
   }
 
   /** Newest first. */
   async list(stack?: string): Promise<readonly ListedArchive[]> {
-    const all = await this.#archives.store.list();
+    const all = await this.#own.list();
     const replicas = replicaStatuses(this.#house);
     return all
       .filter((one) => stack === undefined || (one.kind === 'archive' && one.stack === stack))
@@ -72,7 +75,7 @@ export class Archives {
   async find(said: string): Promise<string> {
     if (!/^[0-9a-f]{8,64}$/.test(said))
       throw new Fault('USAGE', `name an archive by at least 8 hex digits of its id, not ${said}`);
-    let found = (await this.#archives.store.list()).filter((one) => one.id.startsWith(said));
+    let found = (await this.#own.list()).filter((one) => one.id.startsWith(said));
     // What only a replica has is read from there.
     for (const { store } of this.#isReplica ? [] : (this.#archives.replicas ?? []))
       if (found.length === 0) found = (await store.list()).filter((one) => one.id.startsWith(said));
@@ -84,14 +87,14 @@ export class Archives {
 
   /** Throws ARCHIVE_UNTRUSTED. */
   async show(id: string): Promise<{ readonly read: ReadArchive | ReadGroup; readonly signedBy: string }> {
-    const { bytes, signature } = await this.#archives.store.manifest(id);
+    const { bytes, signature } = await (this.#isReplica ? this.#own : this.#archives.store).manifest(id);
     return { read: readManifest(bytes), signedBy: this.#archives.check(bytes, signature) };
   }
 
   /** Reads everything again. */
   async verify(id: string, signal: AbortSignal): Promise<Verification> {
     await this.show(id);
-    const verification = await this.#archives.store.verify(id, signal);
+    const verification = await this.#own.verify(id, signal);
     // Another copy proves nothing of this one.
     if (this.#isReplica) return verification;
     if (verification.wrong.length === 0) this.#house.store.putValue(readKey(id), this.#house.clock.nowMs());
@@ -105,7 +108,7 @@ export class Archives {
     stack: string | undefined,
     remove: boolean,
   ): Promise<readonly (Verdict & { readonly stack: string })[]> {
-    const all = await this.#archives.store.list();
+    const all = await this.#own.list();
     const pins = new Map<string, string>();
     for (const one of all)
       if (one.kind === 'group')
@@ -131,11 +134,11 @@ export class Archives {
     if (remove) {
       for (const { id, isKept } of verdicts) {
         if (isKept) continue;
-        await this.#archives.store.remove(id);
+        await this.#own.remove(id);
         if (this.#isReplica) continue;
         for (const key of [readKey(id), drilledKey(id), tookKey(id)]) this.#house.store.deleteValue(key);
       }
-      await this.#archives.store.collect();
+      await this.#own.collect();
     }
     return verdicts;
   }

@@ -172,7 +172,8 @@ export async function replicate(house: House, replica: Replica, options: Replica
   if (!archives) throw new Fault('USAGE', 'there is no archive store here');
   const { signal, note = () => {} } = options;
   const prefix = hasPrefix(replica.name);
-  const before = await archives.store.list();
+  const from = archives.own ?? archives.store;
+  const before = await from.list();
   const there = new Set((await replica.store.list()).flatMap((one) => (one.kind === 'damaged' ? [] : [one.id])));
   // What was removed there, by whomever, is no longer on record as being there; nor is what is gone here.
   const known = new Set(before.map((one) => one.id));
@@ -191,7 +192,7 @@ export async function replicate(house: House, replica: Replica, options: Replica
     const repair = options.ids !== undefined;
     if (!there.has(id) || repair)
       try {
-        const one = await copyArchive(id, { from: archives.store, to: replica.store, check, sleep, signal, repair });
+        const one = await copyArchive(id, { from, to: replica.store, check, sleep, signal, repair });
         sum.blobs += one.blobs;
         sum.sizeBytes += one.sizeBytes;
         sum.manifests += one.manifests;
@@ -201,8 +202,7 @@ export async function replicate(house: House, replica: Replica, options: Replica
         const fault = asFault(error, 'ARCHIVE_FAILED');
         if (!OF_THE_ARCHIVE.has(fault.code)) throw fault;
         // Removed here since it was listed: nothing is left to copy.
-        if (fault.code === 'ARCHIVE_MISSING' && options.ids === undefined && !(await stillHas(archives.store, id)))
-          continue;
+        if (fault.code === 'ARCHIVE_MISSING' && options.ids === undefined && !(await stillHas(from, id))) continue;
         failures.push({ id, code: fault.code, message: house.redact(fault.message) });
         continue;
       }
@@ -256,32 +256,13 @@ export async function bringBack(house: House, replica: Replica, id: string, sign
   if (!archives) throw new Fault('USAGE', 'there is no archive store here');
   return await copyArchive(id, {
     from: replica.store,
-    to: ownOnly(archives.store),
+    to: archives.own ?? archives.store,
     check: (bytes, signature) => archives.check(bytes, signature),
     sleep: (ms, of) => clock.sleep(ms, of),
     signal,
     repair: true,
   });
 }
-
-/** Its manifests as listed: what is only read through from a replica does not count as there. */
-const ownOnly = (store: ArchiveStore): ArchiveStore => ({
-  putBlob: (source, signal, expected) => store.putBlob(source, signal, expected),
-  hasBlob: (digest) => store.hasBlob(digest),
-  readBlob: (digest, signal) => store.readBlob(digest, signal),
-  release: (digests) => store.release(digests),
-  putManifest: (bytes, signature) => store.putManifest(bytes, signature),
-  async manifest(id) {
-    if ((await store.list()).some((one) => one.id === id && one.kind !== 'damaged')) return await store.manifest(id);
-    throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
-  },
-  list: () => store.list(),
-  remove: (id) => store.remove(id),
-  collect: (pins) => store.collect(pins),
-  verify: (id, signal) => store.verify(id, signal),
-  freeBytes: () => store.freeBytes(),
-  close: () => store.close(),
-});
 
 /** Throws USAGE with the names that there are. */
 export function replicaNamed({ archives }: Pick<House, 'archives'>, name: string): Replica {

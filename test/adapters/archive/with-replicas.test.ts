@@ -75,13 +75,27 @@ describe('an archive store with replicas', () => {
     expect(createHash('sha256').update(content).digest('hex')).toBe(digest);
   });
 
-  it('lists, keeps and verifies only what is its own', async () => {
+  it('verifies what it lacks where it is, as a restore will read it', async () => {
+    for (const text of SAMPLE_TEXTS) for (const store of [main, second]) await store.putBlob(once(text));
+    const { bytes, id } = encodeManifest(sampleManifest());
+    await second.putManifest(bytes, 'signed');
+    const store = together(first, second);
+    expect(await store.verify(id), 'only a replica knows it').toMatchObject({ wrong: [] });
+    await main.putManifest(bytes, 'signed');
+    const [lost = ''] = SAMPLE_TEXTS.map((text) => createHash('sha256').update(text).digest('hex'));
+    await rm(join(folder, 'main', 'blobs', 'sha256', lost.slice(0, 2), lost));
+    expect((await main.verify(id)).wrong).toMatchObject([{ digest: lost, what: 'missing' }]);
+    expect(await store.verify(id)).toMatchObject({ wrong: [], sizeBytes: SAMPLE_TEXTS.join('').length });
+    await rm(join(folder, 'second', 'blobs', 'sha256', lost.slice(0, 2), lost));
+    expect((await store.verify(id)).wrong).toMatchObject([{ digest: lost, what: 'missing' }]);
+  });
+
+  it('lists, keeps and removes only what is its own', async () => {
     for (const text of SAMPLE_TEXTS) await first.putBlob(once(text));
     const { bytes, id } = encodeManifest(sampleManifest());
     await first.putManifest(bytes, 'signed');
     const store = together(first);
     expect(await store.list()).toEqual([]);
-    expect(await codeOf(store.verify(id))).toBe('ARCHIVE_MISSING');
     expect(await store.remove(id)).toBe(false);
     expect(await first.list()).toHaveLength(1);
     expect(await codeOf(store.putManifest(bytes, 'signed'))).toBe('ARCHIVE_MISSING');
