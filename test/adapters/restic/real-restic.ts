@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createCipheriv, createHash, randomBytes, scryptSync } from 'node:crypto';
 import {
   chmodSync,
-  cpSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 
 const SCRIPT = resolve(import.meta.dirname, '../../../scripts/restic');
 export const PASSWORD = 'correct horse battery staple';
@@ -31,7 +31,8 @@ export interface ResticWorld {
   dispose(): void;
 }
 
-let template: string | null = null;
+/** The files of an empty repository. */
+let template: ReadonlyMap<string, Buffer> | null = null;
 
 /** `empty`: there is no repository yet. Making one takes seconds, so that it is made once. */
 export function makeWorld(how: 'made' | 'empty' = 'made'): ResticWorld {
@@ -50,15 +51,19 @@ export function makeWorld(how: 'made' | 'empty' = 'made'): ResticWorld {
         RESTIC_CACHE_DIR: join(dir, 'cache-by-hand'),
       },
     });
-  if (how === 'made') {
-    if (template === null) {
-      restic('init');
-      cheapenKey(repository, JSON.parse(restic('cat', 'masterkey')));
-      template = realpathSync(mkdtempSync(join(tmpdir(), 'wlt-restic-template-')));
-      cpSync(repository, join(template, 'repository'), { recursive: true });
-      const made = template;
-      process.on('exit', () => rmSync(made, { recursive: true, force: true }));
-    } else cpSync(join(template, 'repository'), repository, { recursive: true });
+  if (how === 'made' && template === null) {
+    restic('init');
+    cheapenKey(repository, JSON.parse(restic('cat', 'masterkey')));
+    template = new Map(
+      readdirSync(repository, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name))
+        .map((path) => [relative(repository, path), readFileSync(path)]),
+    );
+  } else if (how === 'made') {
+    for (const folder of ['data', 'index', 'keys', 'locks', 'snapshots'])
+      mkdirSync(join(repository, folder), { recursive: true });
+    for (const [path, bytes] of template ?? []) writeFileSync(join(repository, path), bytes, { mode: 0o400 });
   }
   return { dir, repository, passwordFile, restic, dispose: () => rmSync(dir, { recursive: true, force: true }) };
 }
