@@ -252,6 +252,15 @@ describe.each([
     expect(await world.oneShots.find(old.name, signal())).toEqual({ kind: 'absent' });
   });
 
+  test('remove nothing of another project, although stack, phase and job are called the same', async () => {
+    const [one, other] = [await stackOf(), await stackOf()];
+    const theirs = shot(other, 'job', sh('sleep 1000'), { owner: 'shop/test/say' });
+    await world.oneShots.start(theirs, signal());
+    await finish(shot(one, 'job', sh('true'), { owner: 'shop/test/say' }));
+    expect(await world.oneShots.find(theirs.name, signal())).toEqual({ kind: 'running' });
+    await world.oneShots.kill(theirs.name, signal());
+  });
+
   test('are told apart when their time is over', async () => {
     const stack = await stackOf();
     const input = shot(stack, 'kept', sh('true'), { ttlMs: 60_000, owner: `${stack.project}/kept` });

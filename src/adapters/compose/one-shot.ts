@@ -55,8 +55,8 @@ export function openOneShots(options: OneShotsOptions): OneShots {
     }
   }
 
-  async function list(label: string, signal: AbortSignal): Promise<readonly ApiContainer[]> {
-    const filters = JSON.stringify({ label: [label] });
+  async function list(labels: readonly string[], signal: AbortSignal): Promise<readonly ApiContainer[]> {
+    const filters = JSON.stringify({ label: labels });
     return client.json({ method: 'GET', path: '/containers/json', query: { all: 1, filters }, signal });
   }
 
@@ -85,7 +85,9 @@ export function openOneShots(options: OneShotsOptions): OneShots {
     const before = await stateOf(input.name, signal);
     if (before !== null && before.Status !== 'created') return;
     // What is only half made (its files may be missing) is made again.
-    for (const { Id } of await list(`${jobLabels.owner}=${input.owner}`, signal)) await remove(Id, signal);
+    // Of this project only: another controller on the same engine may have a stack of the same name.
+    const ours = [`${jobLabels.owner}=${input.owner}`, `${composeLabel.project}=${input.desired.project}`];
+    for (const { Id } of await list(ours, signal)) await remove(Id, signal);
     const spec = oneShotSpec(input);
     for (const key of spec.networks) await ensureNetwork(client, input, spec, key, signal);
     for (const mount of spec.mounts) if (mount.key !== null) await ensureVolume(client, input, spec, mount, signal);
@@ -183,7 +185,7 @@ export function openOneShots(options: OneShotsOptions): OneShots {
     remove,
     async expired(nowMs, signal) {
       const names: string[] = [];
-      for (const { Id, Labels } of await list(jobLabels.ttl, signal)) {
+      for (const { Id, Labels } of await list([jobLabels.ttl], signal)) {
         const state = await stateOf(Id, signal);
         const ttlMs = Number(Labels?.[jobLabels.ttl]);
         // One that is just being made has no end yet.

@@ -37,7 +37,11 @@ export function openSimOneShots(world: SimWorld): OneShots {
       await reach(signal);
       if (named(input.name)) return;
       for (const one of [...engine.containers.values()])
-        if (one.spec.labels[jobLabels.owner] === input.owner) engine.remove(one);
+        if (
+          one.spec.labels[jobLabels.owner] === input.owner &&
+          one.spec.labels[composeLabel.project] === input.desired.project
+        )
+          engine.remove(one);
       const spec = oneShotSpec(input);
       const imageId = engine.imageId(spec.image);
       if (imageId === null)
