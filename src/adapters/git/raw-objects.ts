@@ -4,6 +4,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { RawStore, StoreError } from './raw-packs.ts';
+import { readRegular } from './regular-file.ts';
 
 export interface RawObject {
   readonly kind: 'object';
@@ -33,6 +34,7 @@ export interface RawObjectReader {
 }
 
 const LARGEST_OBJECT_BYTES = 64 * 1024 * 1024;
+const LARGEST_TEXT_BYTES = 1024 * 1024;
 const OID = /^[0-9a-f]{40}$/;
 
 interface Repository {
@@ -91,14 +93,15 @@ export function rawObjectSource(): (gitDir: string, rev: string) => Promise<RawO
   };
 }
 
+/** Files of a few lines. */
+const textOf = (file: string): string => readRegular(file, LARGEST_TEXT_BYTES).toString('utf8');
+
 function locate(directory: string): Repository | Unread {
   try {
     const gitDir = findGitDir(path.resolve(directory));
     if (!gitDir) return new Unread('unreadable-repository', 'no git repository there');
     const commonFile = path.join(gitDir, 'commondir');
-    const commonDir = fs.existsSync(commonFile)
-      ? path.resolve(gitDir, fs.readFileSync(commonFile, 'utf8').trim())
-      : gitDir;
+    const commonDir = fs.existsSync(commonFile) ? path.resolve(gitDir, textOf(commonFile).trim()) : gitDir;
     const format = objectFormat(path.join(commonDir, 'config'));
     if (format !== 'sha1') return new Unread('sha256-repository', `object format ${format}`);
     return { gitDir, commonDir, stores: storesOf(commonDir) };
@@ -112,7 +115,7 @@ function storesOf(commonDir: string): RawStore[] {
   for (let at = 0; at < folders.length && folders.length < 16; at++) {
     const list = path.join(folders[at]!, 'info', 'alternates');
     if (!fs.existsSync(list)) continue;
-    for (const line of fs.readFileSync(list, 'utf8').split('\n')) {
+    for (const line of textOf(list).split('\n')) {
       const folder = line === '' || line.startsWith('#') ? null : path.resolve(folders[at]!, line);
       if (folder && !folders.includes(folder)) folders.push(folder);
     }
@@ -133,7 +136,7 @@ function findGitDir(directory: string): string | null {
 
 /** `.git` files of linked work trees and submodules: `gitdir: PATH`. */
 function followGitFile(file: string): string | null {
-  const match = /^gitdir: (.+?)\s*$/.exec(fs.readFileSync(file, 'utf8'));
+  const match = /^gitdir: (.+?)\s*$/.exec(textOf(file));
   return match ? path.resolve(path.dirname(file), match[1]!) : null;
 }
 
@@ -142,7 +145,7 @@ function objectFormat(configFile: string): string {
   if (!fs.existsSync(configFile)) return 'sha1';
   let section = '';
   let format = 'sha1';
-  for (const line of fs.readFileSync(configFile, 'utf8').split('\n')) {
+  for (const line of textOf(configFile).split('\n')) {
     const header = /^\s*\[\s*([^\]\s"]+)[^\]]*\](.*)$/.exec(line);
     if (header) section = header[1]!.toLowerCase();
     const setting = /^\s*objectformat\s*=\s*"?([^\s"#;]*)/i.exec(header ? header[2]! : line);
@@ -188,7 +191,7 @@ function isRefName(name: string): boolean {
 async function resolveRefName(repository: Repository, name: string): Promise<string | null> {
   let ref = name;
   if (name === 'HEAD') {
-    const head = fs.readFileSync(path.join(repository.gitDir, 'HEAD'), 'utf8').trim();
+    const head = textOf(path.join(repository.gitDir, 'HEAD')).trim();
     ref = head.startsWith('ref: ') ? head.slice('ref: '.length).trim() : head;
     if (OID.test(ref)) return ref;
     if (!isRefName(ref)) return null;
@@ -206,8 +209,14 @@ async function resolveRefName(repository: Repository, name: string): Promise<str
         `refs/remotes/${ref}/HEAD`,
       ];
   const { resolveRef } = await library();
+  const isOdd = (name: string): boolean => {
+    const facts = fs.statSync(path.join(repository.commonDir, name), { throwIfNoEntry: false });
+    return facts !== undefined && !facts.isFile() && !facts.isDirectory();
+  };
+  if (isOdd('packed-refs')) return null;
   for (const candidate of candidates) {
     try {
+      if (isOdd(candidate)) continue;
       const oid = await resolveRef({ fs, gitdir: repository.commonDir, ref: candidate });
       if (OID.test(oid)) return oid;
     } catch {

@@ -5,6 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { inflateSync } from 'node:zlib';
+import { openRegular, readRegular } from './regular-file.ts';
 
 export interface StoredObject {
   readonly type: string;
@@ -21,6 +22,7 @@ export class StoreError extends Error {
   }
 }
 
+const LARGEST_INDEX_BYTES = 1024 * 1024 * 1024;
 const TYPES: Readonly<Record<number, string>> = { 1: 'commit', 2: 'tree', 3: 'blob', 4: 'tag' };
 const OFFSET_DELTA = 6;
 const ID_DELTA = 7;
@@ -96,7 +98,7 @@ export class RawStore {
     let deflated: Buffer;
     try {
       if (fs.statSync(file).size > this.#largestBytes) throw new StoreError('too-large', 'loose object');
-      deflated = fs.readFileSync(file);
+      deflated = readRegular(file, this.#largestBytes);
     } catch (error) {
       if (error instanceof StoreError) throw error;
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
@@ -176,7 +178,7 @@ function listing(folder: string): string[] {
 
 function openFile(file: string): number | null {
   try {
-    return fs.openSync(file, 'r');
+    return openRegular(file);
   } catch {
     return null; // removed by housekeeping since
   }
@@ -186,7 +188,7 @@ function openFile(file: string): number | null {
 function openPack(indexFile: string): Pack[] {
   let index: Buffer;
   try {
-    index = fs.readFileSync(indexFile);
+    index = readRegular(indexFile, LARGEST_INDEX_BYTES);
   } catch {
     return [];
   }

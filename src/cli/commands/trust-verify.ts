@@ -1,6 +1,8 @@
 // `windlass trust verify`: judges signed commits and tags of any repository, offline, one line each.
 // It reads the trust roots and hands them to the core; it decides nothing itself.
-import { readFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { setImmediate } from 'node:timers/promises';
 import type { RevJudgement } from '../../core/state/trust/verify-revs.ts';
 import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -23,7 +25,7 @@ export const verify: Command = {
     json: { type: 'boolean', help: 'one JSON object a line; also -o json' },
   },
   arity: [1, Number.MAX_SAFE_INTEGER],
-  async run({ io, flags, args, json, rawObjects }) {
+  async run({ io, flags, args, json, rawObjects, stop }) {
     if (!rawObjects) throw new Error('no reader of raw objects was given');
     const at = readTime(textFlag(flags, 'at'));
     const { formatRevJudgement, verifyRevs } = await import('../../core/state/trust/verify-revs.ts');
@@ -55,6 +57,9 @@ export const verify: Command = {
       },
     });
     for await (const judgement of judgements) {
+      // Everything else here happens at once: without a pause no signal would be heard.
+      await setImmediate();
+      stop.throwIfAborted();
       allValid &&= judgement.verdict === 'valid';
       io.data(
         json || flags['json'] === true
@@ -66,16 +71,35 @@ export const verify: Command = {
   },
 };
 
+/** Regular files only: a pipe would wait for ever, and a device never ends. What grows while it is read is cut off at the limit. */
 async function readRoot(flag: string, file: string | undefined): Promise<Buffer | undefined> {
   if (file === undefined) return undefined;
-  let content: Buffer;
   try {
-    content = await readFile(file);
+    return await readRegular(file, LARGEST_ROOT_BYTES);
   } catch (error) {
-    throw new UsageError(`--${flag} ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`);
+    const why = (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.message : String(error));
+    throw new UsageError(`--${flag} ${file} cannot be read: ${why}`);
   }
-  if (content.length > LARGEST_ROOT_BYTES) throw new UsageError(`--${flag} ${file} is larger than 64 MiB`);
-  return content;
+}
+
+async function readRegular(file: string, mostBytes: number): Promise<Buffer> {
+  // Without O_NONBLOCK the opening of a pipe waits for its writer.
+  const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const facts = await handle.stat();
+    if (!facts.isFile()) throw new Error('it is no regular file');
+    if (facts.size > mostBytes) throw new Error(`it is larger than ${mostBytes / 1024 / 1024} MiB`);
+    const content = Buffer.alloc(facts.size);
+    let length = 0;
+    while (length < content.length) {
+      const { bytesRead } = await handle.read(content, length, content.length - length, length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return content.subarray(0, length);
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Null refuses everything: a list that was named and is not there must not count as an empty one. */

@@ -2,7 +2,8 @@
 // Some rows are asked of ssh-keygen or git too, where those are known to agree.
 
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Judgement, type JudgeOptions, judge } from '../../../src/core/state/trust/judge.ts';
 import { REASONS, type ReasonCode } from '../../../src/core/state/trust/reason.ts';
@@ -854,6 +855,30 @@ describe('windlass trust verify', () => {
     expect(stdout).toMatch(/^valid good \([0-9a-f]{12}\) {2}alice ssh SHA256:/);
     expect(stderr).toContain('mixed:1');
     expect(status).toBe(0);
+  });
+
+  it('waits for no pipe and reads no device, neither as a root nor in the repository', () => {
+    m.run('mkfifo', ['pipe']);
+    for (const [flag, file] of [
+      ['--allowed-signers', 'pipe'],
+      ['--keyring', '/dev/zero'],
+    ] as const)
+      expect(verify('--git-dir', 'repo', flag, file, 'good')).toMatchObject({
+        status: 3,
+        stderr: expect.stringMatching(/cannot be read: it is no regular file/),
+      });
+    expect(verify(...common, '--revoked', 'pipe', 'good').status).toBe(5);
+    const odd = 'ab'.repeat(20);
+    mkdirSync(join(m.dir, 'repo/.git/objects/ab'), { recursive: true });
+    m.run('mkfifo', [`repo/.git/objects/ab/${odd.slice(2)}`, 'repo/.git/refs/heads/pipe']);
+    const { stdout } = verify(...common, '--json', odd, 'pipe');
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).reason),
+    ).toEqual(['unreadable-object', 'unknown-rev']);
+    rmSync(join(m.dir, 'repo/.git/refs/heads/pipe'));
   });
 
   it('takes unreadable roots, a bad time and no rev as usage errors', () => {
