@@ -304,7 +304,8 @@ function trustOf(options: TrustOptions, ledger: TrustHouse['ledger']): TrustHous
   // A file that was named and cannot be read refuses everything; it never counts as empty.
   const read = (file: string): Uint8Array | null => {
     try {
-      return statSync(file).size > TRUST_BYTES ? null : readFileSync(file);
+      const facts = statSync(file);
+      return facts.isFile() && facts.size <= TRUST_BYTES ? readFileSync(file) : null;
     } catch {
       return null;
     }
