@@ -556,6 +556,7 @@ export class Surface {
     );
     for (const { id, evaluation } of look.requests)
       views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, items: itemsOf(this.house, id) });
+    for (const { id, evaluation } of look.misnamed) views.set(id, { id, snapshot: null, evaluation, items: [] });
     return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 

@@ -12,6 +12,7 @@ import { formatInstant } from '../../src/core/spec/request.ts';
 import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
 import type { House } from '../../src/operations/house.ts';
 import { accept, brokenLineage } from '../../src/operations/lineage.ts';
+import { checkTrustDocuments } from '../../src/operations/trust/check-documents.ts';
 import { verifyDeploy } from '../../src/operations/trust/deploy-gate.ts';
 import { lookAtTrust } from '../../src/operations/trust/look.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
@@ -443,6 +444,26 @@ describe('a request', () => {
     expect([told(), fleet.bench.house.trust!.ledger!.claims()]).toEqual([before, []]);
     sim.world.remove('shop-web-1');
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+});
+
+describe('a file that looks like a request and has a name that none can have', () => {
+  it('is told once, listed with the reason, and found by a check', async () => {
+    const fleet = await open();
+    const text = 'apiVersion: windlass/v1\nkind: Purge\n';
+    const paths = ['requests/Purge.yaml', 'requests/a b.yaml', 'requests/old/one.yaml', 'requests/two.yml'];
+    fleet.commit(Object.fromEntries([...paths, 'requests/README.md'].map((path) => [path, text])));
+    await fleet.look();
+    await fleet.look();
+    const { house } = fleet.bench;
+    const told = house.store.events({}).filter(({ message }) => message.startsWith('nobody reads'));
+    expect(told.map(({ message }) => message.match(/"[^"]+"/g))).toEqual([paths.map((path) => `"${path}"`)]);
+    const { misnamed } = await lookAtTrust(house, (await house.source.tip())!);
+    expect(misnamed.map(({ id, evaluation }) => `${id} ${evaluation.reason}`)).toEqual(
+      paths.map((path) => `${path} request-path`),
+    );
+    const { entries } = await house.source.list((await house.source.tip())!);
+    expect((await checkTrustDocuments(house, entries)).map(({ place }) => place?.file)).toEqual(paths);
   });
 });
 

@@ -51,7 +51,7 @@ const standing = ({ snapshot, evaluation }: RequestView): { state: string; reaso
 const rowOf = (one: RequestView): string[] => {
   const { state, reason, detail } = standing(one);
   return [
-    one.id,
+    oneLine(one.id),
     one.evaluation?.request?.kind ?? '-',
     state,
     oneLine([reason, detail].filter((part) => part !== '').join(': ')),
@@ -74,7 +74,7 @@ function formatRequest(io: Painter, view: RequestView): string {
   const { evaluation, snapshot } = view;
   const now = standing(view);
   const lines = [
-    `${io.paint('bold', view.id)}  ${evaluation?.request?.kind ?? ''}`,
+    `${io.paint('bold', oneLine(view.id))}  ${evaluation?.request?.kind ?? ''}`,
     `  state      ${now.state}`,
     ...(now.reason === '' ? [] : [`  why        ${now.reason}${now.detail === '' ? '' : `: ${oneLine(now.detail)}`}`]),
   ];

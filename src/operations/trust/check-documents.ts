@@ -9,7 +9,7 @@ import { readRequest } from '../../core/state/trust/request-file.ts';
 import type { House } from '../house.ts';
 
 const FILE_BYTES = 1024 * 1024;
-const IS_DOCUMENT = /^(?:requests|trust\/policy)\/[^/]+\.ya?ml$/;
+const IS_DOCUMENT = /^(?:requests\/.+|trust\/policy\/[^/]+)\.ya?ml$/i;
 
 export async function checkTrustDocuments(
   { source }: Pick<House, 'source'>,

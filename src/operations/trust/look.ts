@@ -11,7 +11,7 @@ import {
 import { effectivePolicy, type PolicyChain } from '../../core/state/trust/policy-chain.ts';
 import { type PolicyFile, versionOfPath } from '../../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../../core/state/trust/policy-signers.ts';
-import { idOfPath } from '../../core/state/trust/request-file.ts';
+import { idOfPath, isMisnamed } from '../../core/state/trust/request-file.ts';
 import { parseStatement, verifyStatement } from '../../core/state/trust/statement.ts';
 import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
@@ -24,6 +24,8 @@ const TOO_LARGE = new Uint8Array(FILE_BYTES + 1);
 const MOST_COMMITS = 200_000;
 /** Of one look: whoever may push may fill the folder, which must stop neither what was asked for before nor a deploy. */
 const MOST_REQUESTS = 2_000;
+/** It is enough to name some. */
+const MOST_MISNAMED = 50;
 const MOST_REQUEST_BYTES = 8 * 1024 * 1024;
 /** Versions that one look climbs; the next look goes on. */
 const MOST_VERSIONS = 32;
@@ -50,6 +52,8 @@ export interface PolicyLook {
 
 export interface TrustLook extends PolicyLook {
   readonly requests: readonly RequestAt[];
+  /** Files that somebody may take for requests, with a name that none can have: the path is their id. */
+  readonly misnamed: readonly RequestAt[];
   /** How many files in requests/ were not looked at, because there are too many. */
   readonly passedOver: number;
 }
@@ -111,6 +115,17 @@ export async function lookAtTrust(
     for (const object of objects.values()) statements.push(await seen(object, signers, look));
   }
   const spent = ledger.spent(options.except);
+  const evaluate = (path: string, bytes: Uint8Array, isRegularBlob: boolean): RequestEvaluation =>
+    evaluateRequest({
+      path,
+      bytes,
+      tip: { tip, descendsFromGenesis, descendsFromAccepted, isRegularBlob },
+      statements,
+      policy: effective,
+      anchor,
+      spent,
+      nowMs: atMs,
+    });
   const requests: RequestAt[] = [];
   let passedOver = 0;
   let readBytes = 0;
@@ -122,19 +137,14 @@ export async function lookAtTrust(
     const isRegularBlob = mode === '100644' || mode === '100755';
     const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
     readBytes += bytes.length;
-    const evaluation = evaluateRequest({
-      path,
-      bytes,
-      tip: { tip, descendsFromGenesis, descendsFromAccepted, isRegularBlob },
-      statements,
-      policy: effective,
-      anchor,
-      spent,
-      nowMs: atMs,
-    });
-    requests.push({ id, path, bytes, evaluation });
+    requests.push({ id, path, bytes, evaluation: evaluate(path, bytes, isRegularBlob) });
   }
-  return { ...look, requests, passedOver };
+  const nothing = new Uint8Array();
+  const misnamed = (await house.source.list(tip)).entries
+    .filter(({ path }) => isMisnamed(path))
+    .slice(0, MOST_MISNAMED)
+    .map(({ path }) => ({ id: path, path, bytes: nothing, evaluation: evaluate(path, nothing, true) }));
+  return { ...look, requests, misnamed, passedOver };
 }
 
 /** Those that somebody's signature has brought further first, what is over last; else by their path. */

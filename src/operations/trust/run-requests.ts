@@ -57,7 +57,7 @@ export async function runRequests(
     ran.push(done);
     isStale = true;
   }
-  tellPassedOver(bench, look);
+  tellUnread(bench, look);
   return { ran };
 }
 
@@ -71,21 +71,39 @@ async function newestTip({ house }: Workbench, signal: AbortSignal): Promise<str
   }
 }
 
-/** Once for each number: whoever keeps the folder has to tidy it. */
-function tellPassedOver({ house }: Workbench, { passedOver, tip }: TrustLook): void {
-  const { store, clock, source } = house;
-  const key = `requests-passed-over/${source.spec.name}`;
-  if ((store.value(key) ?? 0) === passedOver) return;
-  store.putValue(key, passedOver);
-  if (passedOver > 0)
-    store.appendEvent({
-      atMs: clock.nowMs(),
-      stack: '@fleet',
-      level: 'warning',
-      reason: 'Request',
-      message: `${passedOver} files in requests/ were not looked at: there are too many; remove those that are done`,
-      revision: tip,
-    });
+/** Once for each: whoever keeps the folder has to tidy it. */
+function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLook): void {
+  const { store, clock, source, redact } = house;
+  const told: readonly (readonly [string, unknown, string])[] = [
+    [
+      'requests-passed-over',
+      passedOver,
+      passedOver === 0
+        ? ''
+        : `${passedOver} files in requests/ were not looked at: there are too many; remove those that are done`,
+    ],
+    [
+      'requests-misnamed',
+      misnamed.map(({ path }) => path).join('\n'),
+      misnamed.length === 0
+        ? ''
+        : `nobody reads ${misnamed.map(({ path }) => JSON.stringify(path)).join(', ')}: a request is requests/ID.yaml, with ID of lower-case letters, digits, - and _`,
+    ],
+  ];
+  for (const [word, value, message] of told) {
+    const key = `${word}/${source.spec.name}`;
+    if ((store.value(key) ?? (message === '' ? value : null)) === value) continue;
+    store.putValue(key, value);
+    if (message !== '')
+      store.appendEvent({
+        atMs: clock.nowMs(),
+        stack: '@fleet',
+        level: 'warning',
+        reason: 'Request',
+        message: redact(message),
+        revision: tip,
+      });
+  }
 }
 
 /** Brings the durable record up to date with the judgement; says it when something changed. */
