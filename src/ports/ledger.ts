@@ -3,6 +3,7 @@
 import type { RequestSnapshot } from '../core/request/life.ts';
 import type { SpentFacts } from '../core/state/trust/evaluate-request.ts';
 import type { PolicyMemory } from '../core/state/trust/policy-chain.ts';
+import type { SignedObject } from './source.ts';
 
 export interface Claim {
   /** Of the request: the name of its file. */
@@ -50,6 +51,12 @@ export interface Receipt {
   readonly endedAtMs: number | null;
 }
 
+/** Judged anew at each look, as what the repository holds. */
+export interface KeptStop {
+  readonly statementId: string;
+  readonly object: SignedObject;
+}
+
 export interface Ledger {
   /** All or nothing, at most once for each id, subject and nonce, also between processes. `snapshot`, which is `claimed`, and `receipt`, which
    * is open, are written with it: no crash leaves a claim without its evidence. */
@@ -64,6 +71,10 @@ export interface Ledger {
    * copy seen earlier must not let a delay run. It is forgotten a good while after `expiresMs`, when the statement can count for nothing. */
   firstSeen(statementId: string, nowMs: number, expiresMs: number): number;
   firstSeenOf(statementId: string): number | null;
+
+  /** Proved rejections and withdrawals, kept for good: a tag can be overwritten or deleted by whoever may push. Each once by its statement. */
+  keepStop(statementId: string, object: SignedObject): void;
+  stops(): readonly KeptStop[];
 
   acceptedTip(): string | null;
   /** False, and nothing is written, when the accepted tip is not `previous` any more. With the first tip the memory begins: `nowMs` is from

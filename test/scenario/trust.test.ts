@@ -425,6 +425,32 @@ describe('a request', () => {
     expect((await fleet.look())['one']).toBe('rejected rejected-by-approver');
   });
 
+  it('whose approval was withdrawn, or that was rejected, by a tag that is overwritten afterwards stays so', async () => {
+    const fleet = await open();
+    const tag = (type: StatementType, subject: string, key: string): void => {
+      const file = join(fleet.dir, 'tag');
+      writeFileSync(file, fleet.message(type, subject));
+      fleet.git('tag', '-f', '-u', join(fleet.dir, key), '--cleanup=verbatim', '-F', file, 'windlass/said');
+      fleet.git('push', '-q', '--force', 'origin', 'refs/tags/windlass/said');
+    };
+    const one = fleet.request('one');
+    fleet.approve(one, 'cleo');
+    tag('withdraw', one, 'cleo');
+    await fleet.look();
+    // Nobody asks yet, so nothing is over by it.
+    const two = fleet.request('two', null);
+    tag('reject', two, 'bert');
+    expect(await fleet.look()).toMatchObject({ two: expect.stringMatching(/^verifying/) });
+    tag('policy', one, 'mallory');
+    fleet.approve(one, 'bert');
+    fleet.commit({}, fleet.message('request', two), 'anna');
+    for (const name of ['bert', 'cleo']) fleet.approve(two, name);
+    expect(await fleet.look()).toEqual({
+      one: 'awaitingApprovals approvals-missing',
+      two: 'rejected rejected-by-approver',
+    });
+  });
+
   it('waits while a container uses the volume, and spends nothing meanwhile', async () => {
     const fleet = await open();
     fleet.commit({

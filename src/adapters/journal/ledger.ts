@@ -59,6 +59,15 @@ export const LEDGER_SCHEMA: readonly Migration[] = [
       CREATE INDEX seen_until ON seen (until_ms);
     `,
   },
+  {
+    what: 'rejections and withdrawals, whatever becomes of them in the repository',
+    sql: `
+      CREATE TABLE stops (
+        fleet TEXT NOT NULL, statement TEXT NOT NULL, oid TEXT NOT NULL, type TEXT NOT NULL, bytes BLOB NOT NULL,
+        PRIMARY KEY (fleet, statement)
+      ) STRICT;
+    `,
+  },
 ];
 
 /** States that only a claim leads to. */
@@ -87,6 +96,12 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   );
   const forgetSeen = database.prepare('DELETE FROM seen WHERE until_ms < ?');
   const selectSeen = database.prepare('SELECT at_ms FROM seen WHERE fleet = ? AND statement = ?');
+  const insertStop = database.prepare(
+    'INSERT OR IGNORE INTO stops (fleet, statement, oid, type, bytes) VALUES (?, ?, ?, ?, ?)',
+  );
+  const selectStops = database.prepare(
+    'SELECT statement, oid, type, bytes FROM stops WHERE fleet = ? ORDER BY statement',
+  );
   const selectTip = database.prepare('SELECT tip FROM tips WHERE fleet = ?');
   const upsertTip = database.prepare('INSERT OR REPLACE INTO tips (fleet, tip) VALUES (?, ?)');
   const selectBeginning = database.prepare('SELECT at_ms FROM beginnings WHERE fleet = ?');
@@ -174,6 +189,19 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
       const row = selectSeen.get(fleet, statementId);
       return row === undefined ? null : Number(row['at_ms']);
     },
+
+    keepStop(statementId, { oid, type, bytes }) {
+      database.write('disk', () => insertStop.run(fleet, statementId, oid, type, bytes));
+    },
+    stops: () =>
+      selectStops.all(fleet).map((row) => ({
+        statementId: String(row['statement']),
+        object: {
+          oid: String(row['oid']),
+          type: row['type'] === 'tag' ? 'tag' : 'commit',
+          bytes: Uint8Array.from(row['bytes'] as Uint8Array),
+        },
+      })),
 
     acceptedTip() {
       const row = selectTip.get(fleet);

@@ -12,7 +12,7 @@ import { effectivePolicy, type PolicyChain } from '../../core/state/trust/policy
 import { type PolicyFile, versionOfPath } from '../../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../../core/state/trust/policy-signers.ts';
 import { idOfPath, isMisnamed } from '../../core/state/trust/request-file.ts';
-import { parseStatement, verifyStatement } from '../../core/state/trust/statement.ts';
+import { parseStatement, type Statement, verifyStatement } from '../../core/state/trust/statement.ts';
 import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
@@ -64,7 +64,8 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
   const accepted = ledger.acceptedTip();
   const descendsFromGenesis = await descends(house, tip, anchor.genesis);
   const descendsFromAccepted = accepted === null || (await descends(house, tip, accepted));
-  const objects = await candidates(house, tip);
+  const objects = new Map(await candidates(house, tip));
+  for (const { object } of ledger.stops()) if (!objects.has(object.oid)) objects.set(object.oid, object);
   const atMs = house.clock.nowMs();
   const remembered = ledger.effectivePolicy();
   const last = remembered?.anchor === anchor.policySha256 ? remembered : null;
@@ -112,7 +113,16 @@ export async function lookAtTrust(
   const statements: SeenStatement[] = [];
   if (effective !== null) {
     const signers = await signersOf(effective, anchor.revoked);
-    for (const object of objects.values()) statements.push(await seen(object, signers, look));
+    const kept = new Set(ledger.stops().map(({ statementId }) => statementId));
+    for (const object of objects.values()) {
+      const one = await seen(object, signers, look);
+      statements.push(one);
+      if (one.reading.kind !== 'statement' || !stops(one.reading.statement, anchor)) continue;
+      const { id } = one.reading.statement;
+      if (kept.has(id)) continue;
+      ledger.keepStop(id, object);
+      kept.add(id);
+    }
   }
   const spent = ledger.spent(options.except);
   const evaluate = (path: string, bytes: Uint8Array, isRegularBlob: boolean): RequestEvaluation =>
@@ -217,6 +227,13 @@ async function seen(object: SignedObject, signers: PolicySigners, look: PolicyLo
   const isRemembered = descendsFromGenesis && descendsFromAccepted;
   return { reading, firstSeenMs: isRemembered ? ledger.firstSeen(id, atMs, expiresMs) : null };
 }
+
+/** What stops something here. Who may say it is judged at each look. */
+const stops = ({ type, fleet, ref, environment }: Statement, anchor: TrustAnchor): boolean =>
+  (type === 'reject' || type === 'withdraw') &&
+  fleet === anchor.fleetId &&
+  ref === anchor.ref &&
+  environment === anchor.environment;
 
 interface Scanned {
   readonly tip: string;

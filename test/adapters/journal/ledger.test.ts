@@ -256,6 +256,14 @@ describe('what is remembered', () => {
     ]);
   });
 
+  it('is every rejection and withdrawal, byte by byte, once each and for good', () => {
+    const object = { oid: 'd'.repeat(40), type: 'tag' as const, bytes: Uint8Array.of(0, 255, 10) };
+    open().keepStop('s1', object);
+    open().keepStop('s1', { ...object, oid: 'e'.repeat(40) });
+    expect(open().stops()).toEqual([{ statementId: 's1', object }]);
+    expect(open('fleet-other').stops()).toEqual([]);
+  });
+
   it('is the accepted tip, moved only from the one that the caller knows', () => {
     const ledger = open();
     expect(ledger.acceptedTip()).toBeNull();
