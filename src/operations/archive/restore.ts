@@ -476,6 +476,7 @@ class Restoring {
       if (store.attempt(target)?.operation === 'restore') store.deleteAttempt(target);
       const applied = store.applied(target);
       if (applied && plan.live !== null) {
+        // What a sequence cannot bring back, the deploy below does.
         await takeUpHooks(this.#bench, [target], { signal }).catch(() => []);
         await wake(this.#bench, target, signal);
         const judged = await judge(this.#bench, target, applied.revision);
