@@ -782,6 +782,47 @@ describe('a deploy that needs signatures', () => {
     expect(await verdict()).toBe('ok');
   });
 
+  it('head, L23: a commit that brings a right into effect is judged without it, and the next one has it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const verdict = async (): Promise<string> => {
+      const { house, reader } = fleet.bench;
+      return String((await unverified(fleet.bench, await reader.read(await house.source.fetch())))?.message ?? 'ok');
+    };
+    const compose = { 'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }\n' };
+    const text = fleet
+      .policy(2)
+      .replace('stacks: ["*"], requesters: [anna]', 'stacks: ["*"], requesters: [anna, bert]');
+    const subject = createHash('sha256').update(text).digest('hex');
+    const policy = fleet.subject('trust/policy/v0001.yaml');
+    fleet.commit({ 'trust/policy/v0002.yaml': text }, fleet.message('policy', subject, { policy }), 'anna');
+    fleet.commit(compose, fleet.message('policy', subject, { policy }), 'bert');
+    expect(await verdict()).toMatch(/bert may not deploy anything/);
+    // Also when the version is remembered as the one in effect by then.
+    const { house } = fleet.bench;
+    expect((await lookAtTrust(house, (await house.source.tip())!)).chain.effective?.version).toBe(2);
+    expect(await verdict()).toMatch(/bert may not deploy anything/);
+    fleet.commit({ 'a.txt': '1' }, 'change', 'bert');
+    expect(await verdict()).toBe('ok');
+  });
+
+  it('head, L23: a commit that adds the file of a version, whose signatures come by tags, is judged without it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const text = fleet
+      .policy(2)
+      .replace('stacks: ["*"], requesters: [anna]', 'stacks: ["*"], requesters: [anna, bert]');
+    const subject = createHash('sha256').update(text).digest('hex');
+    fleet.commit({ 'trust/policy/v0002.yaml': text, 'a.txt': '1' }, 'grant and use', 'bert');
+    const file = join(fleet.dir, 'tag');
+    for (const key of ['anna', 'bert']) {
+      writeFileSync(file, fleet.message('policy', subject));
+      fleet.git('tag', '-u', join(fleet.dir, key), '--cleanup=verbatim', '-F', file, `windlass/policy/${key}`);
+    }
+    fleet.git('push', '-q', 'origin', '--tags');
+    const { house, reader } = fleet.bench;
+    const denied = await unverified(fleet.bench, await reader.read(await house.source.fetch()));
+    expect(denied?.message).toMatch(/bert may not deploy anything/);
+  });
+
   it('head: neither rollback, prune nor accept goes around it', async () => {
     const fleet = await open({ deploy: 'head' });
     const compose = (version: number) => ({

@@ -2,17 +2,21 @@
 // Whose signature counts is for the policy, where there is an anchor, else for the allowed signers and keyring of the host.
 import { Fault } from '../../core/fault.ts';
 import { judge } from '../../core/state/trust/judge.ts';
-import type { PolicyVersion } from '../../core/state/trust/policy-file.ts';
+import { type PolicyVersion, policyPath, readPolicy } from '../../core/state/trust/policy-file.ts';
 import { deploySigners } from '../../core/state/trust/policy-rule.ts';
 import { type PolicySigners, principalOf, signersOf } from '../../core/state/trust/policy-signers.ts';
 import { REASONS } from '../../core/state/trust/reason.ts';
 import { parseTrustRoots } from '../../core/state/trust/roots.ts';
+import { parseStatement } from '../../core/state/trust/statement.ts';
+import type { SignedObject } from '../../ports/source.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import type { House } from '../house.ts';
 import { lookAtPolicy } from './look.ts';
 
 const MOST_COMMITS = 100_000;
 const SKEW_SECONDS = 300;
+/** A larger one is never in effect. */
+const POLICY_BYTES = 1024 * 1024;
 
 export interface Verified {
   /** Whose signature the tip carries; null when none was asked for. */
@@ -24,7 +28,7 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
   const { trust, source } = house;
   if (!trust || trust.deploy === 'none') return { signer: null };
   const tip = at.revision.commit;
-  const judging = trust.anchor ? await byPolicy(house, tip) : await byFiles(house);
+  const judging = trust.anchor ? await byPolicy(house, tip, before?.revision.commit ?? null) : await byFiles(house);
   // At the first one the history before the anchor was made is what its maker had, and is vouched for by the anchor.
   const since = before?.revision.commit ?? trust.anchor?.genesis ?? null;
   const commits = new Set([
@@ -35,19 +39,14 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
   let signer: string | null = null;
   for (const oid of commits) {
     const found = await signedBy(source, oid, judging);
-    if ('wrong' in found)
-      throw new Fault('NOT_VERIFIED', `commit ${oid.slice(0, 12)} is not accepted: ${found.wrong}`, {
-        data: { commit: oid, reason: found.reason },
+    const refuse = (why: string, reason: string) =>
+      new Fault('NOT_VERIFIED', `commit ${oid.slice(0, 12)} is not accepted: ${why}`, {
+        data: { commit: oid, reason },
       });
-    const denied = changed.find((stack) => !judging.may(found.name, stack));
+    if ('wrong' in found) throw refuse(found.wrong, found.reason);
+    const denied = changed.find((stack) => !found.may(stack));
     if (denied !== undefined)
-      throw new Fault(
-        'NOT_VERIFIED',
-        `commit ${oid.slice(0, 12)} is signed by ${found.name}, who may not deploy ${denied}`,
-        {
-          data: { commit: oid, reason: 'not-a-deployer' },
-        },
-      );
+      throw refuse(`it is signed by ${found.name}, who may not deploy ${denied}`, 'not-a-deployer');
     if (oid === tip) signer = found.name;
   }
   return { signer };
@@ -56,7 +55,7 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
 /** One that is too large to be judged is nobody's: that refuses it, and is no failure of the repository. */
 async function signedBy(source: House['source'], oid: string, judging: Judging): Promise<Signer> {
   try {
-    return await judging.signer(await source.object(oid));
+    return await judging(await source.object(oid));
   } catch (error) {
     if (!(error instanceof Fault && error.code === 'GIT_TOO_LARGE')) throw error;
     return { wrong: REASONS['object-too-large'].help, reason: 'object-too-large' };
@@ -71,65 +70,93 @@ function changedStacks(at: FleetAt, before: FleetAt | null): readonly string[] {
   );
 }
 
-type Signer = { readonly name: string } | { readonly wrong: string; readonly reason: string };
+type Signer =
+  | { readonly name: string; readonly may: (stack: string) => boolean }
+  | { readonly wrong: string; readonly reason: string };
 
-interface Judging {
-  signer(object: Parameters<typeof judge>[0]): Promise<Signer>;
-  may(name: string, stack: string): boolean;
-}
+type Judging = (object: SignedObject) => Promise<Signer>;
 
-async function byPolicy(house: House, tip: string): Promise<Judging> {
+async function byPolicy(house: House, tip: string, accepted: string | null): Promise<Judging> {
   const { chain, anchor, descendsFromGenesis } = await lookAtPolicy(house, tip);
+  const refuse = (why: string, reason: string) => new Fault('NOT_VERIFIED', why, { data: { commit: tip, reason } });
   if (!descendsFromGenesis)
-    throw new Fault(
-      'NOT_VERIFIED',
+    throw refuse(
       `${tip.slice(0, 12)} does not descend from the genesis commit of the trust anchor`,
-      {
-        data: { commit: tip, reason: 'tip-not-from-genesis' },
-      },
+      'tip-not-from-genesis',
     );
   const { effective } = chain;
   if (effective === null)
-    throw new Fault(
-      'NOT_VERIFIED',
+    throw refuse(
       `no policy is in effect: ${chain.drift?.reason ?? ''} ${chain.drift?.detail ?? ''}`.trim(),
-      {
-        data: { reason: 'policy-absent' },
-      },
+      'policy-absent',
     );
   const signers = await signersOf(effective, anchor.revoked);
-  const deployers = deployersOf(effective);
-  return {
-    signer: (object) => signerOf(house, object, signers, deployers),
-    may: (name, stack) => deploySigners(effective.policy, stack).includes(name),
+  // Without anything accepted before only the tip is looked at so closely: the way there may be long.
+  const file = await policyFileOf(house, tip, effective);
+  const isNew = accepted === null || (await policyFileOf(house, accepted, effective)) !== file;
+  return async (object) => {
+    const mayBring = isNew && (accepted !== null || object.oid === tip);
+    const brings = says(object, effective) || (mayBring && (await adds(house, object, effective)));
+    if (!brings) return signerOf(house, object, effective, signers);
+    // The version that this commit brings into effect is none of its own: nobody grants and uses in one commit.
+    const before = await versionBefore(house, tip, effective);
+    if (before === null)
+      return { wrong: 'the policy version before the one that it brings is missing', reason: 'policy-gap' };
+    return signerOf(house, object, before, await signersOf(before, anchor.revoked));
   };
 }
 
-const deployersOf = ({ policy }: PolicyVersion): ReadonlySet<string> =>
-  new Set(policy.rules.filter((rule) => rule.operation === 'deploy').flatMap((rule) => rule.requesters));
+/** Whether a commit signs the version in effect. */
+function says(object: SignedObject, effective: PolicyVersion): boolean {
+  const said = parseStatement(object);
+  return (
+    effective.version > 1 &&
+    said.kind === 'claims' &&
+    said.claims.type === 'policy' &&
+    said.claims.subject === effective.sha256
+  );
+}
+
+/** Whether a commit holds the file of the version in effect, and none of its parents does. */
+async function adds(house: House, { oid }: SignedObject, effective: PolicyVersion): Promise<boolean> {
+  const { parents } = await house.source.commit(oid);
+  const file = await policyFileOf(house, oid, effective);
+  if (effective.version === 1 || file === null || parents.length === 0) return false;
+  for (const parent of parents) if ((await policyFileOf(house, parent, effective)) === file) return false;
+  return true;
+}
+
+const policyFileOf = async ({ source }: House, commit: string, { version }: PolicyVersion): Promise<string | null> =>
+  (await source.list(commit)).entries.find(({ path }) => path === policyPath(version))?.oid ?? null;
+
+async function versionBefore({ source }: House, tip: string, effective: PolicyVersion): Promise<PolicyVersion | null> {
+  const path = policyPath(effective.version - 1);
+  const entry = (await source.list(tip)).entries.find((one) => one.path === path);
+  if (entry === undefined) return null;
+  const { version } = readPolicy({ path, bytes: await source.blob(entry.oid, POLICY_BYTES) });
+  return version?.sha256 === effective.policy.previous ? version : null;
+}
 
 async function signerOf(
   house: House,
-  object: Parameters<typeof judge>[0],
+  object: SignedObject,
+  { policy }: PolicyVersion,
   signers: PolicySigners,
-  deployers: ReadonlySet<string>,
 ): Promise<Signer> {
   const judgement = await judge(object, signers.roots, new Date(house.clock.nowMs()), { skewSeconds: SKEW_SECONDS });
   const name = principalOf(signers, judgement);
   if (name === null) return { wrong: REASONS[judgement.reason].help, reason: judgement.reason };
-  if (!deployers.has(name)) return { wrong: `${name} may not deploy anything`, reason: 'not-a-deployer' };
-  return { name };
+  if (!policy.rules.some((rule) => rule.operation === 'deploy' && rule.requesters.includes(name)))
+    return { wrong: `${name} may not deploy anything`, reason: 'not-a-deployer' };
+  return { name, may: (stack) => deploySigners(policy, stack).includes(name) };
 }
 
 async function byFiles(house: House): Promise<Judging> {
   const roots = await parseTrustRoots(await house.trust!.files());
-  return {
-    async signer(object) {
-      const judgement = await judge(object, roots, new Date(house.clock.nowMs()), { skewSeconds: SKEW_SECONDS });
-      const { verdict, principal, fingerprint, reason, detail } = judgement;
-      if (verdict === 'valid') return { name: principal ?? fingerprint ?? '' };
-      return { wrong: `${REASONS[reason].help}${detail ? ` (${detail})` : ''}`, reason };
-    },
-    may: () => true,
+  return async (object) => {
+    const judgement = await judge(object, roots, new Date(house.clock.nowMs()), { skewSeconds: SKEW_SECONDS });
+    const { verdict, principal, fingerprint, reason, detail } = judgement;
+    if (verdict === 'valid') return { name: principal ?? fingerprint ?? '', may: () => true };
+    return { wrong: `${REASONS[reason].help}${detail ? ` (${detail})` : ''}`, reason };
   };
 }
