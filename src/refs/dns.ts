@@ -1,8 +1,9 @@
 // ref+dns://NAME/a, /aaaa, /srv: what a name resolves to now: sorted, joined by commas; srv as host:port. No record is "".
+
 import { Fault } from '../core/fault.ts';
+import { DNS_KINDS, RUNTIME_PATHS } from '../core/spec/ref.ts';
 import { type Resolver, unknownKey } from './registry.ts';
 
-export const DNS_KINDS = ['a', 'aaaa', 'srv'] as const;
 export type DnsKind = (typeof DNS_KINDS)[number];
 
 /** Records as text (`host:port` for srv); empty when the name or the record does not exist; throws when nobody could be asked. */
@@ -15,12 +16,7 @@ export function dns(lookup: Lookup): Resolver {
     const cut = path.lastIndexOf('/');
     const name = path.slice(0, Math.max(0, cut));
     const kind = DNS_KINDS.find((one) => one === path.slice(cut + 1));
-    if (kind === undefined || cut < 0)
-      throw unknownKey(
-        'dns',
-        path,
-        DNS_KINDS.map((one) => `NAME/${one}`),
-      );
+    if (kind === undefined || cut < 0) throw unknownKey('dns', path, RUNTIME_PATHS.dns);
     if (!NAME.test(name)) throw new Fault('USAGE', `ref+dns://${path}: ${name || 'nothing'} is no host name`);
     return [...(await lookup(name, kind))].sort().join(',');
   };

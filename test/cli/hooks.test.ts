@@ -100,8 +100,8 @@ hooks:
       '#  ACTION  TIMEOUT',
       '1  if ref+cluster://node-count is "1"  5m',
       '1/then/1  halt: one node  5m',
-      '1/else/1  sleep 250 ms  5m',
-      '1/else/2  sleep 7200000 ms  2h10s',
+      '1/else/1  sleep 250ms  5m',
+      '1/else/2  sleep 2h  2h10s',
       '',
     ]);
   });

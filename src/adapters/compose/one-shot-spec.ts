@@ -2,6 +2,7 @@
 // Pure. It never takes a service's ports, labels, aliases, healthcheck, restart policy or limits.
 import { isAbsolute, join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
+import { mountOf } from '../../core/hook/mount.ts';
 import { readRaw, toJs } from '../../core/render/config-hash.ts';
 import type { OneShotInput } from '../../ports/one-shots.ts';
 import { composeLabel } from './reading.ts';
@@ -162,17 +163,8 @@ function contentsOf(
 }
 
 function shortVolume(text: string, input: OneShotInput, refuse: (what: string) => never): Loose {
-  const parts = text.split(':');
-  if (parts.length === 1) return { type: 'volume', target: parts[0] };
-  const [source = '', target = '', mode = ''] = parts;
-  if (parts.length > 3 || source === '' || !isAbsolute(target)) refuse(`not a mount: ${text}`);
-  const isPath = /^[./~]/.test(source);
+  const { kind, source, target, readOnly } = mountOf(text) ?? refuse(`not a mount: ${text}`);
+  if (kind === 'volume') return { type: 'volume', source, target, read_only: readOnly };
   const path = isAbsolute(source) ? source : join(input.desired.projectDir, source);
-  return {
-    type: isPath ? 'bind' : 'volume',
-    source: isPath ? path : source,
-    target,
-    read_only: mode.split(',').includes('ro'),
-    ...(isPath ? { bind: { create_host_path: true } } : {}),
-  };
+  return { type: 'bind', source: path, target, read_only: readOnly, bind: { create_host_path: true } };
 }

@@ -2,6 +2,7 @@
 import { describe, flattened, type HookAction } from '../../core/hook/action.ts';
 import type { HookPhase } from '../../core/hook/phase.ts';
 import { replaceTokens } from '../../core/render/token.ts';
+import { formatDuration } from '../../core/spec/duration.ts';
 import type { HookRecord, RunRecord } from '../../core/status/event.ts';
 import type { Painter } from '../io.ts';
 import { formatTable, oneLine } from './table.ts';
@@ -25,7 +26,7 @@ export function formatSequences(io: Painter & { readonly width: number }, sequen
       const rows = flattened(told(actions)).map((action) => [
         action.id,
         whatOf(action),
-        durationText(action.timeoutMs),
+        formatDuration(action.timeoutMs),
         oddities(action).join(', '),
       ]);
       return `${io.paint('bold', phase)}\n${formatTable(['#', 'ACTION', 'TIMEOUT', ''], rows, io.width)}`;
@@ -88,23 +89,4 @@ function whereOf(job: Extract<HookAction, { kind: 'job' }>['job']): string {
     case 'container':
       return job.service === null ? `container of ${job.image}` : `container like ${job.service}`;
   }
-}
-
-const UNITS = [
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-  ['ms', 1],
-] as const;
-
-/** `1h30m`, as durations are written in documents. */
-function durationText(ms: number): string {
-  let rest = ms;
-  let text = '';
-  for (const [unit, size] of UNITS) {
-    const count = Math.floor(rest / size);
-    rest -= count * size;
-    if (count > 0) text += `${count}${unit}`;
-  }
-  return text === '' ? '0s' : text;
 }

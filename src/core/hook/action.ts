@@ -1,5 +1,6 @@
 // Action: the closed union of what a hook can do, with every default filled in and a number for each. Plain JSON without secrets.
 import { replaceTokens } from '../render/token.ts';
+import { formatDuration } from '../spec/duration.ts';
 import type { HttpCall, JobSpec } from './job.ts';
 
 export const DEFAULT_TIMEOUT_MS = 5 * 60_000;
@@ -99,7 +100,7 @@ function lineOf(action: HookAction): string {
     case 'if':
       return `if ${action.value} ${describeTest(action.test)}`;
     case 'sleep':
-      return `sleep ${action.ms} ms`;
+      return `sleep ${formatDuration(action.ms)}`;
   }
 }
 

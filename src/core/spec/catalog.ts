@@ -6,14 +6,14 @@ import { backupMistakes } from './backup.ts';
 import { type Checked, hasErrors, sorted } from './check.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { matchGlobs } from './glob.ts';
-import { type Action, type HookPhase, misplaced, verbOf } from './hooks.ts';
+import { type Action, type HookPhase, misplaced, servicesOf, urlMistake, verbOf } from './hooks.ts';
 import { inspect } from './hygiene.ts';
 import type { Job } from './job.ts';
 import type { Kind } from './kind.ts';
 import type { LoadedApp, Text } from './loaded.ts';
 import { composeFileOf, unreadable } from './plain.ts';
 import { basename, join } from './repository-path.ts';
-import { listed, nearest } from './suggest.ts';
+import { didYouMean, listed, nearest } from './suggest.ts';
 import type { Reading } from './together.ts';
 import type { Tree } from './tree.ts';
 
@@ -45,18 +45,29 @@ export function readJobs(
     diagnostics.push(...checked.diagnostics);
     const name = basename(path).slice(0, -JOB_SUFFIX.length);
     if (!checked.value) continue;
-    if (checked.value.name !== undefined && checked.value.name !== name)
-      diagnostics.push({
-        severity: 'error',
-        code: 'NAME_MISMATCH',
-        summary: `the job in ${basename(path)} calls itself \`${checked.value.name}\``,
-        detail: `expected \`${name}\`, as the file is named`,
-        place: checked.place(['name']),
-      });
+    diagnostics.push(...jobNameMistakes(name, checked.value, checked));
     jobs.set(name, checked.value);
   }
   return { jobs, diagnostics };
 }
+
+/** A job is called as its file is: hooks name it so. */
+export const jobNameMistakes = (
+  name: string,
+  job: Job,
+  checked: Pick<Checked<'Job'>, 'place'>,
+): readonly Diagnostic[] =>
+  job.name === undefined || job.name === name
+    ? []
+    : [
+        {
+          severity: 'error',
+          code: 'NAME_MISMATCH',
+          summary: `the job in ${name}${JOB_SUFFIX} calls itself \`${job.name}\``,
+          detail: `expected \`${name}\`, as the file is named`,
+          place: checked.place(['name']),
+        },
+      ];
 
 /** Hooks against what there is: named jobs, and phases in which an action can work. */
 export function hookMistakes(
@@ -64,6 +75,8 @@ export function hookMistakes(
   jobs: ReadonlySet<string>,
   contexts: ReadonlyMap<string, Job>,
   checked: Pick<Checked<'App'>, 'place'>,
+  /** Null where they are not known: a template is not rendered yet, or another file may add some. */
+  services: readonly string[] | null = null,
 ): readonly Diagnostic[] {
   const diagnostics: Diagnostic[] = [];
   const visit = (phase: HookPhase, actions: readonly Action[], path: readonly (string | number)[]): void => {
@@ -97,6 +110,26 @@ export function hookMistakes(
             verb === 'exec' || context === 'exec' ? 'use a job with `context: container`' : 'move it to a later phase',
           place: checked.place([...at, verb], 'key'),
         });
+      for (const { service, path: inside } of services === null ? [] : servicesOf(action))
+        if (!services?.includes(service))
+          diagnostics.push(
+            unknownService(
+              service,
+              services ?? [],
+              checked.place([...at, ...inside], verb === 'scale' ? 'key' : 'value'),
+              // What runs before a change runs beside what is deployed, which may have had it.
+              phase.startsWith('pre_') ? 'warning' : 'error',
+            ),
+          );
+      const unasked = 'http' in action ? urlMistake(action.http.url) : null;
+      if (unasked !== null)
+        diagnostics.push({
+          severity: 'error',
+          code: 'SPEC_INVALID',
+          summary: 'nobody can be asked at this URL',
+          detail: unasked,
+          place: checked.place([...at, 'http', 'url']),
+        });
       if ('if' in action) {
         visit(phase, action.then, [...at, 'then']);
         if (action.else) visit(phase, action.else, [...at, 'else']);
@@ -106,6 +139,22 @@ export function hookMistakes(
   for (const [phase, actions] of Object.entries(hooks ?? {}))
     visit(phase as HookPhase, actions ?? [], ['hooks', phase]);
   return diagnostics;
+}
+
+export function unknownService(
+  service: string,
+  services: readonly string[],
+  place: Diagnostic['place'],
+  severity: Diagnostic['severity'],
+): Diagnostic {
+  return {
+    severity,
+    code: 'SERVICE_UNKNOWN',
+    summary: `unknown service \`${service}\``,
+    detail: `${severity === 'warning' ? 'unless it is deployed now, ' : ''}expected one of ${listed(services)}`,
+    ...didYouMean(service, services),
+    ...(place ? { place } : {}),
+  };
 }
 
 interface Sources {

@@ -6,7 +6,7 @@ import { type Parsed, type Path, parseDocument } from './document.ts';
 import { ACTIONS } from './hooks.ts';
 import { jobMistakes } from './job.ts';
 import { API_VERSION, type Declared, KINDS, type Kind, schemaOf } from './kind.ts';
-import { parseMint, parseRef, RUNTIME_SCHEMES, SECRET_SCHEMES } from './ref.ts';
+import { parseMint, parseRef, RUNTIME_SCHEMES, SECRET_SCHEMES, unknownPath } from './ref.ts';
 import { didYouMean, listed } from './suggest.ts';
 
 export interface Checked<K extends Kind> {
@@ -51,6 +51,7 @@ const typeName = (value: unknown): string => {
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a map';
   if (typeof value === 'string') return `the string ${shown(value)}`;
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'a number that is not finite';
   return shown(value);
 };
 
@@ -250,6 +251,16 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
             parsed.place([...path, unknown], 'key'),
             didYouMean(unknown, ACTIONS).help,
           );
+        const verb = ACTIONS.find((one) => one in (error.data as object));
+        const missing = branches
+          .find((branch) => verb !== undefined && verb in (branch.properties ?? {}))
+          ?.required?.find((key) => !keys.includes(key));
+        if (missing !== undefined)
+          return make(
+            `\`${missing}\` is missing beside \`${verb}\``,
+            `expected \`${missing}\`: a list of actions`,
+            parsed.place(path),
+          );
         return make('an item without an action', `expected one of ${listed([...ACTIONS])}`, parsed.place(path));
       }
       return make(`wrong value for ${name}`, `expected ${expected ?? 'another value'}; ${found}`, parsed.place(path));
@@ -306,6 +317,16 @@ function refMistakes(parsed: Parsed): Diagnostic[] {
         code: 'REF_INVALID',
         summary: `the ref ${shown(text)} has no path`,
         detail: 'expected ref+SCHEME://PATH',
+        place: parsed.place(path),
+      });
+    const unknown = ref === null ? null : unknownPath(ref);
+    if (ref && unknown)
+      mistakes.push({
+        severity: 'error',
+        code: 'REF_INVALID',
+        summary: `ref+${ref.scheme}:// knows no ${shown(ref.path)}`,
+        detail: `expected one of ${listed(unknown)}`,
+        ...didYouMean(ref.path, unknown),
         place: parsed.place(path),
       });
     const mint = parseMint(text);
@@ -407,15 +428,19 @@ export function checkText<K extends Kind>(kind: K, file: string, text: string): 
         .map((error) => describe(error, parsed)),
     );
   }
-  mistakes.push(...refMistakes(parsed));
+  const ofRefs = refMistakes(parsed);
+  // Of a wrong ref the more exact words are enough.
+  const said = new Set(ofRefs.map((one) => JSON.stringify(one.place)));
+  mistakes.splice(0, mistakes.length, ...mistakes.filter((one) => !said.has(JSON.stringify(one.place))), ...ofRefs);
   if (mistakes.length === 0 && kind === 'Job')
-    for (const { key, summary, help } of jobMistakes(parsed.value as Declared['Job']))
+    for (const { key, summary, help, index } of jobMistakes(parsed.value as Declared['Job']))
       mistakes.push({
         severity: 'error',
         code: 'SPEC_INVALID',
         summary,
         help,
-        place: key === '' ? parsed.place([]) : parsed.place([key], 'key'),
+        place:
+          key === '' ? parsed.place([]) : index === undefined ? parsed.place([key], 'key') : parsed.place([key, index]),
       });
   const all = sorted(mistakes);
   return { value: hasErrors(all) ? null : (parsed.value as Declared[K]), raw: parsed.value, place, diagnostics: all };

@@ -1,7 +1,18 @@
 // Hooks: the closed union of actions and the closed list of phases in which they may stand.
 import { type Static, Type } from 'typebox';
 import { RUNTIME_SCHEMES } from './ref.ts';
-import { Duration, mapOf, Name, oneOf, Plain, Service, strict, Url } from './scalar.ts';
+import {
+  Duration,
+  mapOf,
+  Name,
+  oneOf,
+  Plain,
+  Service,
+  strict,
+  Timeout,
+  WITHOUT_CONTROLS,
+  WITHOUT_NUL,
+} from './scalar.ts';
 
 export const OPERATIONS = [
   'install',
@@ -25,9 +36,14 @@ export type HookPhase = (typeof PHASES)[number];
 
 const common = {
   name: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 100, description: 'how the action is called in previews and logs' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: WITHOUT_CONTROLS,
+      description: 'one line without control characters: how the action is called in previews and logs',
+    }),
   ),
-  timeout: Type.Optional(Duration),
+  timeout: Type.Optional(Timeout),
   on_failure: Type.Optional(oneOf(['abort', 'continue'], { description: '`abort` or `continue`', default: 'abort' })),
   weight: Type.Optional(
     Type.Integer({
@@ -50,29 +66,38 @@ export const RuntimeRef = Type.String({
   description: 'a runtime ref such as "ref+hook://previous"',
 });
 
-const Command = Type.Union(
-  [Type.String({ minLength: 1 }), Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })],
-  {
-    description: 'a command as one string or as a list of its words',
-  },
+const word = { pattern: WITHOUT_NUL, description: 'text without NUL characters' };
+
+export const Command = Type.Union(
+  [Type.String({ minLength: 1, ...word }), Type.Array(Type.String(word), { minItems: 1, maxItems: 1000 })],
+  { description: 'a command as one string or as a list of its words, without NUL characters' },
 );
+
+/** With `{{ … }}` in apps, whatever spaces are in it; what a template gives is checked once it is rendered. */
+const CallUrl = Type.String({
+  pattern: '^https?://(?:[^\\s{]|\\{(?!\\{)|\\{\\{[^{}\\r\\n]*\\}\\})+$',
+  maxLength: 2000,
+  description: 'an http or https URL',
+});
 
 export const Environment = mapOf(
   { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', description: 'the name of an environment variable' },
-  Plain,
+  Type.Union([Type.String(word), Type.Number(), Type.Boolean()], {
+    description: 'a string without NUL characters, a number, true or false',
+  }),
   'environment variables',
 );
 
 export const Call = Type.Object(
   {
-    url: Url,
+    url: CallUrl,
     method: Type.Optional(
       oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], { description: 'an HTTP method', default: 'GET' }),
     ),
     headers: Type.Optional(
       mapOf(
         { pattern: '^[A-Za-z0-9-]{1,100}$', description: 'the name of a header' },
-        Type.String(),
+        Type.String({ pattern: WITHOUT_CONTROLS, description: 'one line without control characters' }),
         'request headers',
       ),
     ),
@@ -103,6 +128,10 @@ const Condition = Type.Object(
   },
 );
 
+/** A map that is not empty. */
+const someOf: typeof mapOf = (key, value, description) =>
+  Type.Unsafe({ ...mapOf(key, value, description), minProperties: 1 });
+
 const simple = {
   job: Type.Object(
     { job: { ...Name, description: 'the name of a job: NAME.job.yaml beside the app' }, ...common },
@@ -110,7 +139,7 @@ const simple = {
   ),
   scale: Type.Object(
     {
-      scale: mapOf(
+      scale: someOf(
         Service,
         Type.Union([Type.Integer({ minimum: 0, maximum: 10_000 }), RuntimeRef], {
           description: 'a replica count or a runtime ref such as "ref+hook://previous"',
@@ -145,7 +174,7 @@ const simple = {
         {
           service: Service,
           command: Command,
-          user: Type.Optional(Type.String({ minLength: 1 })),
+          user: Type.Optional(Type.String({ minLength: 1, ...word })),
           environment: Type.Optional(Environment),
         },
         { ...strict, description: '`service` and `command`' },
@@ -186,6 +215,7 @@ export interface IfAction {
 const Nested = Type.Unsafe<readonly Action[]>({
   type: 'array',
   items: { $ref: '#/$defs/action' },
+  minItems: 1,
   description: 'a list of actions',
 });
 
@@ -219,6 +249,25 @@ export function verbOf(action: Action): keyof typeof actions {
   const verb = ACTIONS.find((word) => word in action);
   if (!verb) throw new Error('an action that passed its schema has no verb');
   return verb;
+}
+
+/** The services that an action names, with where they stand in it. */
+export function servicesOf(
+  action: Action,
+): readonly { readonly service: string; readonly path: readonly (string | number)[] }[] {
+  if ('scale' in action) return Object.keys(action.scale).map((service) => ({ service, path: ['scale', service] }));
+  if ('exec' in action) return [{ service: action.exec.service, path: ['exec', 'service'] }];
+  const named = 'wait-healthy' in action ? action['wait-healthy'] : true;
+  if (named === true) return [];
+  if (typeof named === 'string') return [{ service: named, path: ['wait-healthy'] }];
+  return named.map((service, at) => ({ service, path: ['wait-healthy', at] }));
+}
+
+/** Why nobody can be asked at a URL; null when somebody might. One with a template in it is judged once it is rendered. */
+export function urlMistake(url: string): string | null {
+  if (/\{[{%]/.test(url)) return null;
+  if (/[\s\u0000-\u001f\u007f]/.test(url)) return 'expected no spaces or control characters in it';
+  return /^https?:\/\//.test(url) && URL.canParse(url) ? null : 'expected an http or https URL';
 }
 
 /** Phases in which no container of the stack can be counted on: nothing may look into one. */

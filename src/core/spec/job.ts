@@ -1,16 +1,13 @@
 // Job: one piece of work that a hook runs: in a container of its own, in a running service, or as an HTTP request.
 import { type Static, Type } from 'typebox';
-import { Call, Environment } from './hooks.ts';
-import { Duration, head, Name, oneOf, Service, strict } from './scalar.ts';
+import { mountOf } from '../hook/mount.ts';
+import { Call, Command, Environment, urlMistake } from './hooks.ts';
+import { Duration, head, Name, oneOf, Service, strict, Timeout, WITHOUT_NUL } from './scalar.ts';
 
 export const CONTEXTS = ['container', 'exec', 'http'] as const;
 
 const DeletePolicy = oneOf(['before-creation', 'succeeded', 'failed'], {
   description: 'one of before-creation, succeeded, failed',
-});
-
-const Words = Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })], {
-  description: 'one string, or the list of its words',
 });
 
 export const Job = Type.Object(
@@ -23,9 +20,11 @@ export const Job = Type.Object(
     ),
     service: Type.Optional(Service),
     image: Type.Optional(Type.String({ minLength: 1, description: 'the image, when not that of `service`' })),
-    entrypoint: Type.Optional(Words),
-    command: Type.Optional(Words),
-    script: Type.Optional(Type.String({ minLength: 1, description: 'a shell script' })),
+    entrypoint: Type.Optional(Command),
+    command: Type.Optional(Command),
+    script: Type.Optional(
+      Type.String({ minLength: 1, pattern: WITHOUT_NUL, description: 'a shell script, without NUL characters' }),
+    ),
     environment: Type.Optional(Environment),
     user: Type.Optional(Type.String({ minLength: 1, description: 'a user, or USER:GROUP' })),
     working_dir: Type.Optional(Type.String({ minLength: 1 })),
@@ -36,7 +35,7 @@ export const Job = Type.Object(
       Type.Array(Type.String({ minLength: 1 }), { description: 'mounts instead of those of `service`' }),
     ),
     http: Type.Optional(Call),
-    timeout: Type.Optional(Duration),
+    timeout: Type.Optional(Timeout),
     retries: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
     delete_policy: Type.Optional(
       Type.Union([DeletePolicy, Type.Array(DeletePolicy, { uniqueItems: true })], {
@@ -55,12 +54,14 @@ const OF_CONTAINER = ['image', 'entrypoint', 'working_dir', 'volumes', 'networks
 /** What a schema cannot say of a job: key → why it is wrong; '' is the document itself. */
 export function jobMistakes(
   job: Job,
-): readonly { readonly key: string; readonly summary: string; readonly help: string }[] {
-  const mistakes: { key: string; summary: string; help: string }[] = [];
+): readonly { readonly key: string; readonly summary: string; readonly help: string; readonly index?: number }[] {
+  const mistakes: { key: string; summary: string; help: string; index?: number }[] = [];
   const context = job.context ?? 'container';
   const add = (key: string, summary: string, help: string) => mistakes.push({ key, summary, help });
   if (context === 'http') {
     if (!job.http) add('', 'an http job needs `http`', 'write `http: { url: … }`');
+    const why = job.http ? urlMistake(job.http.url) : null;
+    if (why !== null) add('http', 'nobody can be asked at `http.url`', why);
     for (const key of [...OF_CONTAINER, 'service', 'command', 'script', 'user', 'environment'] as const)
       if (job[key] !== undefined)
         add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
@@ -78,5 +79,13 @@ export function jobMistakes(
         add(key, `\`${key}\` means nothing in an exec job`, `remove \`${key}\`, or use \`context: container\``);
   } else if (!job.service && !job.image)
     add('', 'a container job needs `service` or `image`', 'name the service whose image it uses');
+  for (const [index, text] of (job.volumes ?? []).entries())
+    if (mountOf(text) === null)
+      mistakes.push({
+        key: 'volumes',
+        index,
+        summary: `${JSON.stringify(text)} is no mount`,
+        help: 'write VOLUME:/path, ./folder:/path or /folder:/path, with `:ro` behind it for reading only',
+      });
   return mistakes;
 }

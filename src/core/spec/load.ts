@@ -6,7 +6,16 @@ import { formatCycle, layersOf } from '../render/integrate.ts';
 
 import { effectiveVar, isIndirect, valueMistake } from './app-vars.ts';
 import { scheduleMistakes } from './backup.ts';
-import { bundledAppsOf, type CatalogApp, fleetAppsOf, hookMistakes, readBundledApp, readFleetApp } from './catalog.ts';
+import {
+  bundledAppsOf,
+  type CatalogApp,
+  fleetAppsOf,
+  hookMistakes,
+  jobNameMistakes,
+  readBundledApp,
+  readFleetApp,
+  unknownService,
+} from './catalog.ts';
 import { type Checked, checkText, hasErrors, sorted } from './check.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import type { Path } from './document.ts';
@@ -506,10 +515,19 @@ class Loader {
     if (checked && doc) {
       for (const [path, job] of jobFiles) {
         diagnostics.push(...job.diagnostics);
-        if (job.value) jobNames.set(basename(path).slice(0, -'.job.yaml'.length), job.value);
+        if (!job.value) continue;
+        const jobName = basename(path).slice(0, -'.job.yaml'.length);
+        jobNames.set(jobName, job.value);
+        diagnostics.push(...jobNameMistakes(jobName, job.value, job));
+        const { service } = job.value;
+        if (service !== undefined && project.services && !project.services.includes(service))
+          diagnostics.push(unknownService(service, project.services, job.place(['service']), 'error'));
       }
       const names = new Set([...jobFiles.keys()].map((path) => basename(path).slice(0, -'.job.yaml'.length)));
-      diagnostics.push(...hookMistakes(doc.hooks, names, jobNames, checked), ...this.#settingMistakes(doc, checked));
+      diagnostics.push(
+        ...hookMistakes(doc.hooks, names, jobNames, checked, project.services),
+        ...this.#settingMistakes(doc, checked),
+      );
       for (const key of ['ports', 'replicas'] as const)
         for (const service of Object.keys(doc[key] ?? {}))
           if (project.services && !project.services.includes(service))

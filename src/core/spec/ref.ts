@@ -5,6 +5,19 @@ export const SECRET_SCHEMES = ['vault', 'sops', 'env', 'file'] as const;
 /** Resolved only at run time, in a scale target or as a whole job environment value. */
 export const RUNTIME_SCHEMES = ['hook', 'node', 'cluster', 'dns', 'stack'] as const;
 
+export const NODE_KEYS = ['ip', 'id', 'mesh-ip', 'internal-ip', 'hostname'] as const;
+export const CLUSTER_KEYS = ['leader-ip', 'node-count'] as const;
+export const DNS_KINDS = ['a', 'aaaa', 'srv'] as const;
+
+/** What each runtime scheme knows, as people write it: NAME and SERVICE stand for any. */
+export const RUNTIME_PATHS: Readonly<Record<(typeof RUNTIME_SCHEMES)[number], readonly string[]>> = {
+  hook: ['previous', 'outputs/NAME'],
+  node: NODE_KEYS,
+  cluster: CLUSTER_KEYS,
+  dns: DNS_KINDS.map((kind) => `NAME/${kind}`),
+  stack: ['NAME/revision', 'NAME/service/SERVICE/container-id'],
+};
+
 export type SecretScheme = (typeof SECRET_SCHEMES)[number];
 export type RuntimeScheme = (typeof RUNTIME_SCHEMES)[number];
 
@@ -23,6 +36,15 @@ export const isSecretScheme = (scheme: string): scheme is SecretScheme =>
   (SECRET_SCHEMES as readonly string[]).includes(scheme);
 export const isRuntimeScheme = (scheme: string): scheme is RuntimeScheme =>
   (RUNTIME_SCHEMES as readonly string[]).includes(scheme);
+
+/** The paths that the scheme of a runtime ref knows, when the ref's own is none of them. One with a template in it is judged at run time. */
+export function unknownPath({ scheme, path }: Ref): readonly string[] | null {
+  if (!isRuntimeScheme(scheme) || path === '' || path.includes('{')) return null;
+  const known = RUNTIME_PATHS[scheme];
+  const any = scheme === 'hook' ? '[A-Za-z_][A-Za-z0-9_-]*' : '[^/]+';
+  const isKnown = known.some((one) => new RegExp(`^${one.replace(/NAME|SERVICE/g, any)}$`).test(path));
+  return isKnown ? null : known;
+}
 
 /** A ref that stays closed until the render is given to the engine. */
 export function isSecretRef(text: string): boolean {

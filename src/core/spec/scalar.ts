@@ -17,7 +17,7 @@ export const Identifier = Type.String({
 
 /** A service of a Compose project. */
 export const Service = Type.String({
-  pattern: '^[A-Za-z0-9._-]{1,255}$',
+  pattern: '^(?!__proto__$)[A-Za-z0-9._-]{1,255}$',
   description: 'the name of a service',
 });
 
@@ -25,6 +25,17 @@ export const Duration = Type.String({
   pattern: '^(?:[0-9]{1,9}(?:ms|s|m|h|d)){1,5}$',
   description: 'a duration such as "30s", "10m", "1h30m" or "2d"',
 });
+
+/** How long something may take at most. */
+export const Timeout = Type.String({
+  pattern: '^(?=[^1-9]*[1-9])(?:[0-9]{1,9}(?:ms|s|m|h|d)){1,5}$',
+  description: 'a duration above zero such as "30s", "10m" or "1h30m"',
+});
+
+/** What is given to programs: their words and variables end at a NUL. */
+export const WITHOUT_NUL = '^[^\\u0000]*$';
+/** What is one line for people or on a wire. */
+export const WITHOUT_CONTROLS = '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$';
 
 export const Timestamp = Type.String({
   pattern:
