@@ -24,6 +24,8 @@ export interface HookStack {
   model(signal: AbortSignal): Promise<Model>;
   /** What jobs are made from: always what is being deployed, so that a migration brings its own version. */
   readonly jobs: { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> };
+  /** Does a service run to its end once? Null = it is not known. */
+  isOneShot?(service: string): boolean | null;
   /** Services that are known by their names only. */
   readonly others?: readonly string[];
   /** Opens the closed secrets of values. */
@@ -108,6 +110,14 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
       return alive(await containersOf(service, signal)).length;
     },
     scale,
+    async hasFinished(service, signal) {
+      const containers = await containersOf(service, signal);
+      const ended = containers.length > 0 && containers.every((one) => one.state === 'exited');
+      const isOneShot = stack.isOneShot?.(service) ?? null;
+      if (isOneShot !== null) return isOneShot && ended;
+      const known = desired.services.find((one) => one.name === service);
+      return known !== undefined && hasCompleted(known, containers);
+    },
     async unhealthy(services, signal) {
       services?.forEach(mustKnow);
       const containers = await containersOf(null, signal);

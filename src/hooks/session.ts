@@ -300,6 +300,16 @@ export class Session {
       const value = text === '' ? `${target} has no value now` : `${JSON.stringify(text)} is no replica count`;
       throw new Fault('HOOK_FAILED', `${service} cannot be scaled: ${value}`, { data: { service } });
     }
+    // What the sequence itself has stopped may start again.
+    const isUntouched = found === 0 && this.#capturedOf(service).count === 0;
+    if (count > 0 && isUntouched && (await ports.hasFinished?.(service, signal)))
+      throw new Fault(
+        'HOOK_FAILED',
+        `${service} runs to its end once, and has: scaled to ${count} it would run again`,
+        {
+          data: { service },
+        },
+      );
     await this.#setCount(service, count, found, target === PREVIOUS, signal);
   }
 

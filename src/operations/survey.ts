@@ -11,6 +11,7 @@ import type { Applied, Attempt, Hold } from '../core/state/applied.ts';
 import { type Health, healthOf } from '../core/status/health.ts';
 import { forbidden } from './converge.ts';
 import type { FleetAt } from './fleet-at.ts';
+import { hookDiagnostics } from './hook-check.ts';
 import type { House } from './house.ts';
 import { clashesOf } from './ports-claimed.ts';
 import { InvalidStack, type Resolved, type Resolver, treeDirOf } from './resolve.ts';
@@ -87,6 +88,8 @@ export class Surveyor {
       if (error instanceof InvalidStack) return { kind: 'invalid', name, diagnostics: error.diagnostics };
       return { kind: 'refused', name, stack, fault: asFault(error, 'COMPOSE_FAILED'), judged: null };
     }
+    const ofHooks = hookDiagnostics(stack, at, resolved.desired, this.#house.store.applied(name));
+    if (ofHooks.length > 0) return { kind: 'invalid', name, diagnostics: ofHooks };
     return { ...(await this.#judge(stack, at, resolved, index)), name };
   }
 

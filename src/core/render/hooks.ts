@@ -1,15 +1,17 @@
 // Hooks of a stack, rendered: one phase's declared actions and jobs → the sequence that runs, secrets closed, runtime refs left as they are.
 // Texts of an app are templates where a value is expected (environment, image, http); scripts and commands are taken as they are written.
-import type { HookAction } from '../hook/action.ts';
-import { type JobSpec, jobOf } from '../hook/job.ts';
+import { flattened, type HookAction } from '../hook/action.ts';
+import { type HttpCall, type JobSpec, jobOf } from '../hook/job.ts';
 import { type ActionLists, planActions } from '../hook/plan-actions.ts';
 import type { Diagnostic } from '../spec/diagnostic.ts';
-import type { HookPhase } from '../spec/hooks.ts';
+import { type HookPhase, urlMistake } from '../spec/hooks.ts';
 import type { Job } from '../spec/job.ts';
 import type { LoadedStack } from '../spec/loaded.ts';
+import { WITHOUT_CONTROLS } from '../spec/scalar.ts';
 import { type Closing, type ContextMistake, closeText, contextOf, type Fleet, type SecretRef } from './context.ts';
 import { backupOf } from './render.ts';
 import { renderTemplate } from './template.ts';
+import { replaceTokens } from './token.ts';
 
 export interface RenderedHooks {
   /** Empty when there are errors. */
@@ -59,7 +61,30 @@ export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase):
   const declared = listed.map((action, index) => filledAction(action, fillOf(`${phase}, action ${index + 1}`)));
   if (diagnostics.length > 0) return { actions: [], secrets: [], diagnostics };
   const actions = planActions({ phase, lists: [declared as ActionLists['lists'][number]], jobs });
+  for (const action of flattened(actions)) {
+    const call =
+      action.kind === 'http'
+        ? action.call
+        : action.kind === 'job' && action.job.context === 'http'
+          ? action.job.call
+          : null;
+    const why = call === null ? null : callMistake(call);
+    if (why !== null) wrong('HOOK_CALL_INVALID', `${phase}, action ${action.id}: nobody can be asked so`, why);
+  }
+  if (diagnostics.length > 0) return { actions: [], secrets: [], diagnostics };
   return { actions, secrets: [...closing.secrets.values()], diagnostics };
+}
+
+const MAX_URL = 4_000;
+
+/** What templates made of a request is judged as what stands in a document is. Secrets are closed still. */
+function callMistake({ url, headers }: HttpCall): string | null {
+  const text = replaceTokens(url, () => 'x');
+  if (text.length > MAX_URL) return `expected a URL of at most ${MAX_URL} characters`;
+  const why = urlMistake(text);
+  if (why !== null) return `${why}; found ${JSON.stringify(replaceTokens(url, (ref) => ref).slice(0, 200))}`;
+  const header = Object.keys(headers).find((name) => !new RegExp(WITHOUT_CONTROLS, 'u').test(headers[name] ?? ''));
+  return header === undefined ? null : `expected one line without control characters in the header ${header}`;
 }
 
 function filledJob(job: Job, fill: Fill): Job {

@@ -6,7 +6,7 @@ import { backupMistakes } from './backup.ts';
 import { type Checked, hasErrors, sorted } from './check.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { matchGlobs } from './glob.ts';
-import { type Action, type HookPhase, misplaced, servicesOf, urlMistake, verbOf } from './hooks.ts';
+import { type Action, type HookPhase, hasTemplate, misplaced, servicesOf, urlMistake, verbOf } from './hooks.ts';
 import { inspect } from './hygiene.ts';
 import type { Job } from './job.ts';
 import type { Kind } from './kind.ts';
@@ -121,7 +121,7 @@ export function hookMistakes(
               phase.startsWith('pre_') ? 'warning' : 'error',
             ),
           );
-      const unasked = 'http' in action ? urlMistake(action.http.url) : null;
+      const unasked = 'http' in action && !hasTemplate(action.http.url) ? urlMistake(action.http.url) : null;
       if (unasked !== null)
         diagnostics.push({
           severity: 'error',

@@ -263,9 +263,11 @@ export function servicesOf(
   return named.map((service, at) => ({ service, path: ['wait-healthy', at] }));
 }
 
-/** Why nobody can be asked at a URL; null when somebody might. One with a template in it is judged once it is rendered. */
+/** In an app such a URL is judged once it is rendered. */
+export const hasTemplate = (url: string): boolean => /\{[{%]/.test(url);
+
+/** Why nobody can be asked at a URL; null when somebody might. */
 export function urlMistake(url: string): string | null {
-  if (/\{[{%]/.test(url)) return null;
   if (/[\s\u0000-\u001f\u007f]/.test(url)) return 'expected no spaces or control characters in it';
   return /^https?:\/\//.test(url) && URL.canParse(url) ? null : 'expected an http or https URL';
 }

@@ -1,7 +1,7 @@
 // Job: one piece of work that a hook runs: in a container of its own, in a running service, or as an HTTP request.
 import { type Static, Type } from 'typebox';
 import { mountOf } from '../hook/mount.ts';
-import { Call, Command, Environment, urlMistake } from './hooks.ts';
+import { Call, Command, Environment, hasTemplate, urlMistake } from './hooks.ts';
 import { Duration, head, Name, oneOf, Service, strict, Timeout, WITHOUT_NUL } from './scalar.ts';
 
 export const CONTEXTS = ['container', 'exec', 'http'] as const;
@@ -60,7 +60,7 @@ export function jobMistakes(
   const add = (key: string, summary: string, help: string) => mistakes.push({ key, summary, help });
   if (context === 'http') {
     if (!job.http) add('', 'an http job needs `http`', 'write `http: { url: … }`');
-    const why = job.http ? urlMistake(job.http.url) : null;
+    const why = job.http && !hasTemplate(job.http.url) ? urlMistake(job.http.url) : null;
     if (why !== null) add('http', 'nobody can be asked at `http.url`', why);
     for (const key of [...OF_CONTAINER, 'service', 'command', 'script', 'user', 'environment'] as const)
       if (job[key] !== undefined)

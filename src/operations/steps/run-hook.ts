@@ -29,6 +29,7 @@ import { stacksAtRest, wake } from '../archive/quiesce.ts';
 import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deploy-run.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { everDeployed } from '../gone.ts';
+import { isOneShot } from '../hook-check.ts';
 import { actionsOf, dueOf } from '../hooks-of.ts';
 import { acceptedKey } from '../lineage.ts';
 import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
@@ -496,6 +497,7 @@ function depsOf(
       {
         desired: running.desired,
         model: (signal) => running.model(signal),
+        isOneShot: (service) => isOneShot(service, running.desired, applied),
         ...(bench.makeArchive
           ? { backup: (_reason: string, signal: AbortSignal) => bench.makeArchive!(stack.name, signal) }
           : {}),
