@@ -8,6 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
 import { Controller } from '../../src/controller/controller.ts';
+import { Fault } from '../../src/core/fault.ts';
 import { formatInstant } from '../../src/core/spec/request.ts';
 import { formatStatement, type StatementType } from '../../src/core/state/trust/statement.ts';
 import type { House } from '../../src/operations/house.ts';
@@ -733,6 +734,46 @@ describe('a flood of files', () => {
       '12 files in requests/ were not looked at: there are too many; remove those that are done',
     ]);
   }, 60_000);
+});
+
+describe('a flood of commits with words of statements', () => {
+  it('refuses the request that it speaks of, for a rejection may be among them, and neither another one nor a deploy', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const one = fleet.request('one', 'anna', '[shop_data]');
+    const two = fleet.request('two', 'anna', '[shop_data]');
+    const main = fleet.git('rev-parse', 'HEAD');
+    const message = fleet.message('approve', one);
+    const commits = Array.from(
+      { length: 1_001 },
+      (_, at) =>
+        `commit refs/heads/flood\ncommitter M <m@example.org> ${1_700_000_000 + at} +0000\ndata ${message.length}\n${message}${at === 0 ? `from ${main}\n` : ''}\n`,
+    );
+    execFileSync('git', ['fast-import', '--quiet'], { cwd: fleet.clone, input: commits.join('') });
+    fleet.git('merge', '-q', '--ff-only', 'flood');
+    for (const subject of [one, two]) for (const name of ['bert', 'cleo']) fleet.approve(subject, name);
+    fleet.commit({}, 'vouch', 'anna');
+    const { house, reader } = fleet.bench;
+    expect(await unverified(fleet.bench, await reader.read(await house.source.fetch()))).toBeNull();
+    expect(await fleet.look()).toEqual({ one: 'verifying too-many-statements', two: 'succeeded done' });
+  }, 60_000);
+
+  it('by tags stops requests, and no deploy of a controller that knows its policy', async () => {
+    const fleet = await open({ deploy: 'head' });
+    fleet.request('one');
+    fleet.commit({}, 'vouch', 'anna');
+    await fleet.look();
+    const { house, reader } = fleet.bench;
+    const tags = async () => {
+      throw new Fault('GIT_TOO_LARGE', 'too many tags');
+    };
+    const source = Object.assign(Object.create(house.source), { tags }) as typeof house.source;
+    for (const name of ['tip', 'fetch', 'commit', 'descends', 'list', 'blob', 'object', 'commitsSince'] as const)
+      Object.assign(source, { [name]: (house.source[name] as (...args: unknown[]) => unknown).bind(house.source) });
+    const bench = new Workbench({ ...house, source });
+    const tip = await house.source.fetch();
+    expect(await unverified(bench, await reader.read(tip))).toBeNull();
+    await expect(lookAtTrust({ ...house, source }, tip)).rejects.toThrow('too many tags');
+  });
 });
 
 describe('the policy', () => {

@@ -2,14 +2,14 @@
 // of it (first sight of a statement, the policy in effect) and carries nothing out.
 import { Fault } from '../../core/fault.ts';
 import { isTerminal } from '../../core/request/life.ts';
-import type { TreeEntry } from '../../core/state/listing.ts';
 import {
   evaluateRequest,
+  MOST_STATEMENTS,
   type RequestEvaluation,
   type SeenStatement,
 } from '../../core/state/trust/evaluate-request.ts';
 import { effectivePolicy, type PolicyChain } from '../../core/state/trust/policy-chain.ts';
-import { type PolicyFile, versionOfPath } from '../../core/state/trust/policy-file.ts';
+import { type PolicyFile, sha256Of, versionOfPath } from '../../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../../core/state/trust/policy-signers.ts';
 import { idOfPath, isMisnamed } from '../../core/state/trust/request-file.ts';
 import { parseStatement, type Statement, verifyStatement } from '../../core/state/trust/statement.ts';
@@ -17,11 +17,11 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
+import { hasGoneOn, readWords, type Scan, scanWords, type Words } from './scan.ts';
 
 /** Specs larger than this are no policies and no requests. Source: SPEC 2. */
 const FILE_BYTES = 1024 * 1024;
 const TOO_LARGE = new Uint8Array(FILE_BYTES + 1);
-const MOST_COMMITS = 200_000;
 /** Of one look: whoever may push may fill the folder, which must stop neither what was asked for before nor a deploy. */
 const MOST_REQUESTS = 2_000;
 /** It is enough to name some. */
@@ -29,7 +29,6 @@ const MOST_MISNAMED = 50;
 const MOST_REQUEST_BYTES = 8 * 1024 * 1024;
 /** Versions that one look climbs; the next look goes on. */
 const MOST_VERSIONS = 32;
-const AT_ONCE = 32;
 
 export interface RequestAt {
   readonly id: string;
@@ -46,11 +45,13 @@ export interface PolicyLook {
   readonly descendsFromGenesis: boolean;
   readonly descendsFromAccepted: boolean;
   readonly chain: PolicyChain;
-  readonly objects: ReadonlyMap<string, SignedObject>;
+  readonly scan: Scan;
   readonly atMs: number;
 }
 
 export interface TrustLook extends PolicyLook {
+  /** Statements about the requests, raw. */
+  readonly objects: ReadonlyMap<string, SignedObject>;
   readonly requests: readonly RequestAt[];
   /** Files that somebody may take for requests, with a name that none can have: the path is their id. */
   readonly misnamed: readonly RequestAt[];
@@ -62,19 +63,23 @@ export interface TrustLook extends PolicyLook {
 export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLook> {
   const { anchor, ledger } = await anchored(house);
   const accepted = ledger.acceptedTip();
-  const descendsFromGenesis = await descends(house, tip, anchor.genesis);
-  const descendsFromAccepted = accepted === null || (await descends(house, tip, accepted));
-  const objects = new Map(await candidates(house, tip));
-  for (const { object } of ledger.stops()) if (!objects.has(object.oid)) objects.set(object.oid, object);
+  const descendsFromGenesis = await hasGoneOn(house, tip, anchor.genesis);
+  const descendsFromAccepted = accepted === null || (await hasGoneOn(house, tip, accepted));
+  const scan = await scanWords(house, tip);
   const atMs = house.clock.nowMs();
   const remembered = ledger.effectivePolicy();
   const last = remembered?.anchor === anchor.policySha256 ? remembered : null;
+  // Who remembers goes on from there whatever is not seen; who does not could go back to an older version.
+  if (last === null && scan.incomplete) throw scan.incomplete;
+  const files = await policyFiles(house, tip, last?.version ?? 1);
+  const subjects = new Set(files.map(({ bytes }) => sha256Of(bytes)));
+  const about = scan.words.filter((one) => one.isPolicy && one.subjects.some((subject) => subjects.has(subject)));
   const chain = await effectivePolicy({
     anchor,
-    files: await policyFiles(house, tip, last?.version ?? 1),
+    files,
     last,
     refusesExpired: last === null,
-    objects: [...objects.values()],
+    objects: [...(await readWords(house, about)).values()],
     now: new Date(atMs),
   });
   const { effective } = chain;
@@ -86,7 +91,7 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
       sha256: effective.sha256,
       bytes: effective.bytes,
     });
-  return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, objects, atMs };
+  return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, scan, atMs };
 }
 
 /** The version in effect and those that may follow it, read; of others only the name counts. */
@@ -108,20 +113,32 @@ export async function lookAtTrust(
   options: { readonly except?: string } = {},
 ): Promise<TrustLook> {
   const look = await lookAtPolicy(house, tip);
-  const { anchor, ledger, chain, objects, atMs, descendsFromGenesis, descendsFromAccepted } = look;
+  const { anchor, ledger, chain, scan, atMs, descendsFromGenesis, descendsFromAccepted } = look;
+  // What is not seen may be a rejection.
+  if (scan.incomplete) throw scan.incomplete;
   const { effective } = chain;
-  const statements: SeenStatement[] = [];
+  const { files, passedOver } = await requestFiles(house, look);
+  const subjects = new Set(files.map(({ bytes }) => sha256Of(bytes)));
+  const kept = ledger.stops();
+  const objects = new Map(await readWords(house, chosen(scan.words, subjects)));
+  for (const { object } of kept) {
+    const parse = parseStatement(object);
+    if (parse.kind === 'claims' && subjects.has(parse.claims.subject)) objects.set(object.oid, object);
+  }
+  const statements = new Map<string, SeenStatement[]>();
   if (effective !== null) {
     const signers = await signersOf(effective, anchor.revoked);
-    const kept = new Set(ledger.stops().map(({ statementId }) => statementId));
+    const isKept = new Set(kept.map(({ statementId }) => statementId));
     for (const object of objects.values()) {
       const one = await seen(object, signers, look);
-      statements.push(one);
-      if (one.reading.kind !== 'statement' || !stops(one.reading.statement, anchor)) continue;
-      const { id } = one.reading.statement;
-      if (kept.has(id)) continue;
-      ledger.keepStop(id, object);
-      kept.add(id);
+      const { reading } = one;
+      if (reading.kind === 'none') continue;
+      for (const subject of reading.kind === 'statement' ? [reading.statement.subject] : reading.mentions)
+        if (subjects.has(subject)) statements.set(subject, [...(statements.get(subject) ?? []), one]);
+      if (reading.kind !== 'statement' || !stops(reading.statement, anchor) || isKept.has(reading.statement.id))
+        continue;
+      ledger.keepStop(reading.statement.id, object);
+      isKept.add(reading.statement.id);
     }
   }
   const spent = ledger.spent(options.except);
@@ -130,49 +147,71 @@ export async function lookAtTrust(
       path,
       bytes,
       tip: { tip, descendsFromGenesis, descendsFromAccepted, isRegularBlob },
-      statements,
+      statements: statements.get(sha256Of(bytes)) ?? [],
       policy: effective,
       anchor,
       spent,
       nowMs: atMs,
     });
-  const requests: RequestAt[] = [];
-  let passedOver = 0;
-  let readBytes = 0;
-  for (const { id, path, mode, oid } of await requestFiles(house, look)) {
-    if (requests.length >= MOST_REQUESTS || readBytes > MOST_REQUEST_BYTES) {
-      passedOver += 1;
-      continue;
-    }
-    const isRegularBlob = mode === '100644' || mode === '100755';
-    const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
-    readBytes += bytes.length;
-    requests.push({ id, path, bytes, evaluation: evaluate(path, bytes, isRegularBlob) });
-  }
+  const requests = files.map(({ id, path, bytes, isRegularBlob }) => ({
+    id,
+    path,
+    bytes,
+    evaluation: evaluate(path, bytes, isRegularBlob),
+  }));
   const nothing = new Uint8Array();
   const misnamed = (await house.source.list(tip)).entries
     .filter(({ path }) => isMisnamed(path))
     .slice(0, MOST_MISNAMED)
     .map(({ path }) => ({ id: path, path, bytes: nothing, evaluation: evaluate(path, nothing, true) }));
-  return { ...look, requests, misnamed, passedOver };
+  return { ...look, objects, requests, misnamed, passedOver };
+}
+
+interface ReadFile {
+  readonly id: string;
+  readonly path: string;
+  readonly bytes: Uint8Array;
+  readonly isRegularBlob: boolean;
 }
 
 /** Those that somebody's signature has brought further first, what is over last; else by their path. */
 async function requestFiles(
   house: House,
   { ledger, tip }: PolicyLook,
-): Promise<readonly (TreeEntry & { id: string })[]> {
+): Promise<{ readonly files: readonly ReadFile[]; readonly passedOver: number }> {
   const states = new Map(ledger.snapshots().map(({ id, state }) => [id, state]));
   const rank = ({ id }: { readonly id: string }): number => {
     const state = states.get(id) ?? 'observed';
     return isTerminal(state) ? 2 : state === 'observed' || state === 'verifying' ? 1 : 0;
   };
-  return (await house.source.list(tip)).entries
+  const named = (await house.source.list(tip)).entries
     .flatMap((entry) => {
       const id = idOfPath(entry.path);
       return id === null ? [] : [{ ...entry, id }];
     })
     .sort((a, b) => rank(a) - rank(b));
+  const files: ReadFile[] = [];
+  let readBytes = 0;
+  for (const { id, path, mode, oid } of named) {
+    if (files.length >= MOST_REQUESTS || readBytes > MOST_REQUEST_BYTES) break;
+    const isRegularBlob = mode === '100644' || mode === '100755';
+    const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
+    readBytes += bytes.length;
+    files.push({ id, path, bytes, isRegularBlob });
+  }
+  return { files, passedOver: named.length - files.length };
+}
+
+/** What is about these files. One more than a request may have of them is enough to refuse it. */
+function chosen(words: readonly Words[], subjects: ReadonlySet<string>): readonly Words[] {
+  const counts = new Map<string, number>();
+  return words.filter((one) => {
+    const open = one.subjects.filter(
+      (subject) => subjects.has(subject) && (counts.get(subject) ?? 0) <= MOST_STATEMENTS,
+    );
+    for (const subject of open) counts.set(subject, (counts.get(subject) ?? 0) + 1);
+    return open.length > 0;
+  });
 }
 
 async function anchored(house: House): Promise<{ anchor: TrustAnchor; ledger: Ledger }> {
@@ -206,16 +245,6 @@ async function boundedBytes(house: House, oid: string): Promise<Uint8Array> {
   }
 }
 
-async function descends(house: House, tip: string, ancestor: string): Promise<boolean> {
-  try {
-    return await house.source.descends(tip, ancestor);
-  } catch (error) {
-    // Another repository does not even hold the commit.
-    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
-    throw error;
-  }
-}
-
 async function seen(object: SignedObject, signers: PolicySigners, look: PolicyLook): Promise<SeenStatement> {
   const { anchor, ledger, atMs, descendsFromGenesis, descendsFromAccepted } = look;
   const reading = await verifyStatement(object, signers, new Date(atMs), anchor.clockSkewMs);
@@ -234,41 +263,3 @@ const stops = ({ type, fleet, ref, environment }: Statement, anchor: TrustAnchor
   fleet === anchor.fleetId &&
   ref === anchor.ref &&
   environment === anchor.environment;
-
-interface Scanned {
-  readonly tip: string;
-  /** Commits that carry words of ours, whatever they are worth. */
-  readonly oids: readonly string[];
-}
-
-/** Objects that may be statements: commits of this history, found once and remembered, and tags. */
-async function candidates(house: House, tip: string): Promise<ReadonlyMap<string, SignedObject>> {
-  const { source, store } = house;
-  const key = `trust-scan/${source.spec.name}`;
-  const before = store.value(key) as Scanned | undefined;
-  const goesOn = before !== undefined && (await descends(house, tip, before.tip));
-  const oids = new Set(goesOn ? before.oids : []);
-  if (!goesOn || before.tip !== tip) {
-    const fresh = await source.commitsSince(tip, goesOn ? before.tip : null, MOST_COMMITS);
-    for (let at = 0; at < fresh.length; at += AT_ONCE)
-      for (const object of await Promise.all(fresh.slice(at, at + AT_ONCE).map((oid) => readable(house, oid))))
-        if (object !== null && parseStatement(object).kind !== 'none') oids.add(object.oid);
-    store.putValue(key, { tip, oids: [...oids] } satisfies Scanned);
-  }
-  const found = new Map<string, SignedObject>();
-  for (const oid of [...oids, ...(await source.tags())]) {
-    const object = await readable(house, oid);
-    if (object !== null && parseStatement(object).kind !== 'none') found.set(oid, object);
-  }
-  return found;
-}
-
-/** One that is too large or of another kind is no statement, and stops nothing. */
-async function readable({ source }: House, oid: string): Promise<SignedObject | null> {
-  try {
-    return await source.object(oid);
-  } catch (error) {
-    if (error instanceof Fault && (error.code === 'GIT_TOO_LARGE' || error.code === 'GIT_REFUSED')) return null;
-    throw error;
-  }
-}

@@ -60,6 +60,9 @@ export const AUTHORITY = {
   'lifetime-too-long': request(
     'The request lives longer than the rule or the trust anchor allows; choose an earlier expires.',
   ),
+  'too-many-statements': request(
+    'More commits and tags speak of it than are judged, and a rejection may be among the others; ask anew under another id.',
+  ),
   'authority-error': request('The evaluation itself failed, so the request is refused; please report it.'),
 
   // Why a policy version has no effect.

@@ -139,6 +139,15 @@ interface Proved {
   readonly firstSeenMs: number;
 }
 
+/** Of one request. Each is judged at each look, and a rejection may be the last of them. */
+export const MOST_STATEMENTS = 1_000;
+
+/** What speaks of other files says nothing here, whatever is wrong with it. */
+const concerns = (reading: StatementReading, subject: string): boolean =>
+  reading.kind === 'statement'
+    ? reading.statement.subject === subject
+    : reading.kind === 'refused' && reading.mentions.includes(subject);
+
 const isStop = ({ type }: Statement): boolean => type === 'reject' || type === 'withdraw';
 
 const bySeen = (a: Proved, b: Proved): number =>
@@ -196,11 +205,13 @@ class Evaluation {
     this.#known = { id, diagnostics, request: file.request, subject: file.sha256 };
     if (spent.subjects.has(file.sha256)) return this.#refuse('request-replayed', file.sha256, { isFinal: true });
     if (nowMs >= file.expiresMs) return this.#say('expired', 'request-expired', { isFinal: true });
-    return this.#judge(file, policy);
+    const own = this.#input.statements.filter(({ reading }) => concerns(reading, file.sha256));
+    if (own.length > MOST_STATEMENTS) return this.#refuse('too-many-statements', `more than ${MOST_STATEMENTS}`);
+    return this.#judge(file, policy, own);
   }
 
-  #judge(file: RequestFile, policy: PolicyVersion): RequestEvaluation {
-    const about = this.#about(file, policy);
+  #judge(file: RequestFile, policy: PolicyVersion, own: readonly SeenStatement[]): RequestEvaluation {
+    const about = this.#about(own, policy);
     const stops = about.filter(({ statement }) => isStop(statement));
     const going = this.#going(about, file, policy);
     const requests = going.filter(({ statement }) => statement.type === 'request');
@@ -239,20 +250,17 @@ class Evaluation {
   }
 
   /** Proved statements about this file, fleet, ref and environment, once each and in the order in which they were seen. */
-  #about(file: RequestFile, policy: PolicyVersion): readonly Proved[] {
-    const { anchor, nowMs, statements } = this.#input;
+  #about(own: readonly SeenStatement[], policy: PolicyVersion): readonly Proved[] {
+    const { anchor, nowMs } = this.#input;
     const proved: Proved[] = [];
-    for (const { reading, firstSeenMs } of statements) {
+    for (const { reading, firstSeenMs } of own) {
       if (reading.kind === 'none') continue;
       if (reading.kind === 'refused') {
-        // Of the words of all others nobody wants to hear here.
-        if (!reading.mentions.includes(file.sha256)) continue;
         const { oid, statementId, reason, detail } = reading;
         this.#ignored.push({ oid, statementId, principal: null, reason, detail });
         continue;
       }
       const { statement, judgedBy, judgedAtMs } = reading;
-      if (statement.subject !== file.sha256) continue;
       const wrong = firstOf<StatementRefusalCode>([
         [judgedBy !== policy.sha256, 'judged-elsewhere'],
         [!(Math.abs(judgedAtMs - nowMs) <= anchor.clockSkewMs), 'judged-stale'],

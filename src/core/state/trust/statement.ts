@@ -187,7 +187,8 @@ export function parseStatement(object: Pick<RawGitObject, 'type' | 'bytes'>): St
 
 const MOST_MENTIONS = 20;
 
-function mentionsOf({ bytes }: RawGitObject): readonly string[] {
+/** Subjects that the text names anywhere, in the form of a trailer. */
+export function mentionsOf({ bytes }: Pick<RawGitObject, 'bytes'>): readonly string[] {
   if (!(bytes instanceof Uint8Array) || bytes.length > LARGEST_BYTES) return [];
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const found = new Set<string>();

@@ -1,0 +1,136 @@
+// Scan: which commits and tags carry words of ours, and about which files: found once and remembered, so that a look reads only what concerns
+// the files of its tip. Whoever may push may write as many as they like: what is too much is told, and the caller authorises nothing by it.
+import { Fault } from '../../core/fault.ts';
+import { mentionsOf, parseStatement } from '../../core/state/trust/statement.ts';
+import type { SignedObject } from '../../ports/source.ts';
+import type { House } from '../house.ts';
+
+const MOST_COMMITS = 200_000;
+/** Commits with words that are remembered: years of requests. */
+const MOST_REMEMBERED = 50_000;
+/** What one squash merges is about a few files. */
+const MOST_SUBJECTS = 5;
+/** Of one look, all together. */
+const MOST_READ_BYTES = 64 * 1024 * 1024;
+const AT_ONCE = 32;
+
+/** What one commit or tag speaks of, whatever it is worth. */
+export interface Words {
+  readonly oid: string;
+  readonly isPolicy: boolean;
+  /** SHA-256 of the files; a tag without words has none. */
+  readonly subjects: readonly string[];
+}
+
+interface Scanned {
+  readonly tip: string;
+  readonly commits: readonly Words[];
+  readonly tags: readonly Words[];
+  /** There were more than can be remembered. */
+  readonly isFull: boolean;
+}
+
+export interface Scan {
+  readonly words: readonly Words[];
+  /** Why these are not all: a rejection may be among the others. */
+  readonly incomplete: Fault | null;
+}
+
+export async function scanWords(house: House, tip: string): Promise<Scan> {
+  const { source, store } = house;
+  const key = `trust-words/${source.spec.name}`;
+  const before = store.value(key) as Scanned | undefined;
+  const goesOn = before !== undefined && (await hasGoneOn(house, tip, before.tip));
+  const tags = await tagsOf(house, before?.tags ?? []);
+  let { commits, isFull } = goesOn ? before : { commits: [] as readonly Words[], isFull: false };
+  if (!goesOn || before.tip !== tip) {
+    const fresh = await source.commitsSince(tip, goesOn ? before.tip : null, MOST_COMMITS);
+    const found = [...commits];
+    for await (const one of wordsOfAll(house, fresh)) {
+      if (one.subjects.length === 0) continue;
+      if (found.length < MOST_REMEMBERED) found.push(one);
+      else isFull = true;
+    }
+    commits = found;
+  }
+  if (!goesOn || before.tip !== tip || tags.words !== before.tags)
+    store.putValue(key, { tip, commits, tags: tags.words, isFull } satisfies Scanned);
+  const full = isFull
+    ? new Fault('GIT_TOO_LARGE', `more than ${MOST_REMEMBERED} commits of this history carry words of statements`)
+    : null;
+  return { words: [...commits, ...tags.words], incomplete: tags.incomplete ?? full };
+}
+
+async function tagsOf(
+  house: House,
+  before: readonly Words[],
+): Promise<{ readonly words: readonly Words[]; readonly incomplete: Fault | null }> {
+  let oids: readonly string[];
+  try {
+    oids = await house.source.tags();
+  } catch (error) {
+    if (error instanceof Fault && (error.code === 'GIT_TOO_LARGE' || error.code === 'GIT_UNREACHABLE'))
+      return { words: before, incomplete: error };
+    throw error;
+  }
+  const known = new Map(before.map((one) => [one.oid, one]));
+  if (oids.length === known.size && oids.every((oid) => known.has(oid))) return { words: before, incomplete: null };
+  const fresh = oids.filter((oid) => !known.has(oid));
+  for await (const one of wordsOfAll(house, fresh)) known.set(one.oid, one);
+  return { words: [...new Set(oids)].flatMap((oid) => known.get(oid) ?? []), incomplete: null };
+}
+
+async function* wordsOfAll(house: House, oids: readonly string[]): AsyncGenerator<Words> {
+  for (let at = 0; at < oids.length; at += AT_ONCE) {
+    const part = oids.slice(at, at + AT_ONCE);
+    const objects = await Promise.all(part.map((oid) => readable(house, oid)));
+    for (const [index, oid] of part.entries()) yield wordsOf(oid, objects[index] ?? null);
+  }
+}
+
+function wordsOf(oid: string, object: SignedObject | null): Words {
+  const parse = object === null ? null : parseStatement(object);
+  if (object === null || parse === null || parse.kind === 'none') return { oid, isPolicy: false, subjects: [] };
+  if (parse.kind === 'refused') return { oid, isPolicy: false, subjects: mentionsOf(object).slice(0, MOST_SUBJECTS) };
+  const { type, subject } = parse.claims;
+  return { oid, isPolicy: type === 'policy', subjects: [subject] };
+}
+
+/** The objects themselves. Throws GIT_TOO_LARGE when they are too large together. */
+export async function readWords(house: House, words: readonly Words[]): Promise<ReadonlyMap<string, SignedObject>> {
+  const found = new Map<string, SignedObject>();
+  let sizeBytes = 0;
+  for (const { oid } of words) {
+    const object = await readable(house, oid);
+    if (object === null) continue;
+    sizeBytes += object.bytes.length;
+    if (sizeBytes > MOST_READ_BYTES)
+      throw new Fault(
+        'GIT_TOO_LARGE',
+        `the statements about the files of one commit are larger than ${MOST_READ_BYTES / 1024 / 1024} MiB together; remove requests that are done`,
+      );
+    found.set(oid, object);
+  }
+  return found;
+}
+
+/** One that is too large or of another kind is no statement, and stops nothing. */
+async function readable({ source }: House, oid: string): Promise<SignedObject | null> {
+  try {
+    return await source.object(oid);
+  } catch (error) {
+    if (error instanceof Fault && (error.code === 'GIT_TOO_LARGE' || error.code === 'GIT_REFUSED')) return null;
+    throw error;
+  }
+}
+
+/** Whether `tip` descends from `from`. */
+export async function hasGoneOn({ source }: House, tip: string, from: string): Promise<boolean> {
+  try {
+    return await source.descends(tip, from);
+  } catch (error) {
+    // Another repository does not even hold the commit.
+    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    throw error;
+  }
+}
