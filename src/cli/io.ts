@@ -21,9 +21,10 @@ export interface IoOptions {
 }
 
 /** What may reach a terminal beside printable text: line breaks, tabs and the few styles that `paint` makes. Foreign text could move the
- * cursor or hide a line of a plan otherwise. */
-const ESCAPES = /\u001b\[(?:0|1|2|22|3[1-6]|39)m|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
-const forTerminal = (text: string): string => text.replace(ESCAPES, (found) => (found.length > 1 ? found : ''));
+ * cursor, hide a line of a plan or turn its reading order round otherwise. */
+const ESCAPES =
+  /\u001b\[(?:0|1|2|22|3[1-6]|39)m|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const forPeople = (text: string): string => text.replace(ESCAPES, (found) => (found.length > 1 ? found : ''));
 
 export class Io implements Painter {
   /** Paints what goes to `words`; `paint` itself is for `data`. */
@@ -139,7 +140,8 @@ export class Io implements Painter {
   #write(stream: NodeJS.WriteStream, text: string): void {
     if (this.#gone.has(stream)) return;
     const clean = this.#redact(text);
-    stream.write(`${stream.isTTY ? forTerminal(clean) : clean}\n`);
+    // Words are for people wherever they go; data in a pipe is as it is.
+    stream.write(`${stream.isTTY || stream === this.#err ? forPeople(clean) : clean}\n`);
   }
 
   /** Redacts strings before they are escaped: a secret with a quote in it would not be found afterwards. */

@@ -1,10 +1,10 @@
 // Words on a terminal: clean, cut to a width, coloured, and how long a time was. Knows nothing of plans.
 import { stripVTControlCharacters } from 'node:util';
 
-/** One line without escape sequences and control characters, so that no note can move the cursor. */
+/** One line without escape sequences, control characters and marks that turn the reading order round, so that no note can move the cursor. */
 export const oneLine = (text: string): string =>
   stripVTControlCharacters(text)
-    .replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
+    .replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g, ' ')
     .trim();
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });

@@ -244,6 +244,14 @@ describe('what a failed action said', () => {
     expect((await run('history')).out).not.toContain('line 29');
   });
 
+  it.each([[false], [true]])('moves no cursor and turns no line round, on a terminal: %s', async (tty) => {
+    const { sim } = fleet(files('test: [{ job: say, name: "a\\u202eb" }]', 'echo x\u001b[2Jy\u0085z\u202ew; exit 3'));
+    await sim.apply();
+    const { err } = await windlass(sim, ['stack', 'test', 'shop'], { tty });
+    expect(err).toContain('test of shop failed: ab: exit code 3');
+    expect(err.replaceAll(/\u001b\[\d+m/g, '')).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+  });
+
   it('that is passed over is not hidden by the success of its phase', async () => {
     const { sim, run } = fleet(files('test: [{ job: say, on_failure: continue }]', 'exit 3'));
     await sim.apply();
