@@ -29,7 +29,7 @@ export async function benchMemory(size: number): Promise<readonly MemoryRow[]> {
         peer: '',
         ratio: null,
         budgetMib: BUDGET_MIB,
-        note: `RSS of the controller at rest; ${what}: at most ${mostMib} MiB; simulated engine in the same process, all else real`,
+        note: `RSS of the controller after two minutes at rest; ${what}: at most ${mostMib} MiB; simulated engine in the same process, all else real`,
       };
     };
     return [

@@ -11,6 +11,7 @@ const LEAST_MS = 1_000;
 /** How often it is looked whether a burst of work left the heap large. */
 export const HEAP_LOOK_MS = 30_000;
 const HEAP_SLACK = 1.5;
+const HEAP_FADE = 0.9;
 
 /**
  * By default V8 lets its heap grow by the size of the machine, and keeps what a burst of work took. A controller that runs for months takes
@@ -23,6 +24,8 @@ export function keepHeapSmall(): void {
   const collect = runInNewContext('gc') as NodeJS.GCFunction;
   let needed = 0;
   setInterval(async () => {
+    // What was needed in the middle of a burst is forgotten little by little.
+    needed *= HEAP_FADE;
     if (process.memoryUsage().heapTotal <= needed * HEAP_SLACK) return;
     await collect({ type: 'major', execution: 'async', flavor: 'last-resort' });
     needed = process.memoryUsage().heapUsed;
