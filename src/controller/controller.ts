@@ -294,7 +294,8 @@ export class Controller {
     try {
       const { runRequests } = await import('../operations/trust/run-requests.ts');
       const busy = (stack: string) => this.#inWork.has(stack) || this.#finishing.has(stack);
-      const { ran } = await runRequests(this.#bench, tip, this.#now.signal, busy);
+      const { ran, told } = await runRequests(this.#bench, tip, this.#now.signal, busy);
+      for (const line of told) this.#options.log(line);
       for (const { id, state, detail } of ran)
         this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
       const before = this.#awaited.size;

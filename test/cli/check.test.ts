@@ -20,7 +20,7 @@ describe('windlass check', () => {
   afterAll(() => people.close());
 
   it('is content with what is right, and needs no engine', () => {
-    expect(check()).toMatchObject({ code: 0, out: '1 stacks, 0 errors; 0 requests\n' });
+    expect(check()).toMatchObject({ code: 0, out: '1 stack, 0 errors; 0 requests\n' });
   });
 
   it('names the approvals that are missing and ends with 5 until they are there', async () => {
@@ -36,6 +36,16 @@ describe('windlass check', () => {
       0,
       [expect.objectContaining({ id: 'one', state: 'ready', asked: 'anna', approved: ['bert', 'cleo'] })],
     ]);
+  });
+
+  it('says that nobody reads a request whose name is none', () => {
+    people.commitFile('requests/old/Two.yml', 'kind: Purge\n');
+    expect(check()).toMatchObject({
+      code: 3,
+      err: expect.stringMatching(/requests\/old\/Two\.yml is no path of a request/),
+    });
+    people.git('rm', '-q', 'requests/old/Two.yml');
+    people.git('commit', '-q', '-m', 'Tidy');
   });
 
   it('tells what is declared wrongly with its place, and ends with 3', () => {

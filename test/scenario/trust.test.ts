@@ -516,6 +516,22 @@ describe('the volumes of a purge', () => {
     expect([...fleet.sim.world.engine.volumes.keys()]).toEqual(['bank_data']);
   });
 
+  it('that are waited for are told once in the log of a run, as is a request that lacks something', async () => {
+    const fleet = await open();
+    const { house } = fleet.bench;
+    const told = async (): Promise<readonly string[]> =>
+      (await runRequests(fleet.bench, await house.source.fetch(), new AbortController().signal)).told;
+    const subject = fleet.request('one', 'anna', '[pgdata]');
+    await accept(house, await house.source.fetch());
+    expect(await told()).toEqual(['request one awaitingApprovals: approvals-missing: 2 more']);
+    for (const name of ['bert', 'cleo']) fleet.approve(subject, name);
+    expect(await told()).toEqual([
+      'request one scheduled: authorised',
+      'request one scheduled: waits: stack shop has no volume pgdata; it has data (shop_data)',
+    ]);
+    expect(await told()).toEqual([]);
+  });
+
   it('that the stack does not have spend nothing: it waits, says which there are, and runs when they are there', async () => {
     const fleet = await open();
     expect(await purge(fleet, 'one', '[data, pgdata]')).toBe(

@@ -26,7 +26,14 @@ const verb = (word: Verb, words: readonly string[], summary: string): Command =>
   arity: [1, 1],
   flags: {
     tag: { type: 'boolean', help: 'by an annotated tag on the commit that holds the file, for what a merge lost' },
-    expires: { type: 'string', value: 'WHEN', help: 'until when it counts; default: as long as the request may live' },
+    expires: {
+      type: 'string',
+      value: 'WHEN',
+      help:
+        word === 'reject' || word === 'withdraw'
+          ? 'only written into it: whoever said no is heard for good'
+          : 'until when it counts; default: as long as the request may live',
+    },
     reason: { type: 'string', value: 'TEXT', help: 'a sentence for the others' },
     yes: { type: 'boolean', short: 'y', help: 'do not ask' },
   },

@@ -6,7 +6,7 @@ import { idOfPath } from '../../core/state/trust/request-file.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { deskOf } from '../own-clone.ts';
-import { formatDiagnostic, inReadingOrder } from '../views/diagnostic.ts';
+import { formatDiagnostic, inReadingOrder, plural } from '../views/diagnostic.ts';
 import { formatPlan, planJson } from '../views/plan.ts';
 import { oneLine } from '../views/table.ts';
 
@@ -75,7 +75,9 @@ export const command: Command = {
     else {
       for (const one of inReadingOrder(diagnostics)) io.words(`${formatDiagnostic(io.inWords, one)}\n`);
       if (view) io.data(`\`\`\`\n${formatPlan(io, view)}\n\`\`\`\n`);
-      io.data(`${at.fleet.stacks.size} stacks, ${errors.length} errors; ${rows.length} requests`);
+      io.data(
+        `${plural(at.fleet.stacks.size, 'stack')}, ${plural(errors.length, 'error')}; ${plural(rows.length, 'request')}`,
+      );
       for (const row of rows) {
         io.data(`- **${row.id}**: ${row.state}, ${row.reason}${row.detail ? `: ${oneLine(row.detail)}` : ''}`);
         if (row.asked) io.data(`  asked by ${row.asked}; approved by ${row.approved.join(', ') || 'nobody yet'}`);

@@ -25,6 +25,8 @@ const intentKey = (id: string): string => `request-intent/${id}`;
 
 export interface RequestsDone {
   readonly ran: readonly RequestSnapshot[];
+  /** Where requests stand since this look, and did not before: once each, redacted. */
+  readonly told: readonly string[];
 }
 
 /** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. */
@@ -35,6 +37,7 @@ export async function runRequests(
   busy: (stack: string) => boolean = () => false,
 ): Promise<RequestsDone> {
   let look = await lookAtTrust(bench.house, tip);
+  const told: string[] = [];
   const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, signal))];
   let isStale = ran.length > 0;
   for (const { id } of look.requests) {
@@ -46,19 +49,19 @@ export async function runRequests(
     }
     const request = look.requests.find((one) => one.id === id);
     if (request === undefined) continue;
-    const snapshot = remember(bench, look, request);
+    const snapshot = remember(bench, look, request, told);
     if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
     if (busy(stackOf(request.evaluation))) {
-      wait(bench, look, snapshot, 'the stack is being deployed', bench.house.clock.nowMs());
+      wait(bench, look, snapshot, told, 'the stack is being deployed');
       continue;
     }
-    const done = await runOne(bench, look, request, snapshot, signal);
+    const done = await runOne(bench, look, request, snapshot, told, signal);
     if (done === null) continue;
     ran.push(done);
     isStale = true;
   }
-  tellUnread(bench, look);
-  return { ran };
+  tellUnread(bench, look, told);
+  return { ran, told };
 }
 
 /** Null while the source cannot be seen. */
@@ -72,9 +75,9 @@ async function newestTip({ house }: Workbench, signal: AbortSignal): Promise<str
 }
 
 /** Once for each: whoever keeps the folder has to tidy it. */
-function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLook): void {
+function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLook, told: string[]): void {
   const { store, clock, source, redact } = house;
-  const told: readonly (readonly [string, unknown, string])[] = [
+  const unread: readonly (readonly [string, unknown, string])[] = [
     [
       'requests-passed-over',
       passedOver,
@@ -90,24 +93,25 @@ function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLo
         : `nobody reads ${misnamed.map(({ path }) => JSON.stringify(path)).join(', ')}: a request is requests/ID.yaml, with ID of lower-case letters, digits, - and _`,
     ],
   ];
-  for (const [word, value, message] of told) {
+  for (const [word, value, message] of unread) {
     const key = `${word}/${source.spec.name}`;
     if ((store.value(key) ?? (message === '' ? value : null)) === value) continue;
     store.putValue(key, value);
-    if (message !== '')
-      store.appendEvent({
-        atMs: clock.nowMs(),
-        stack: '@fleet',
-        level: 'warning',
-        reason: 'Request',
-        message: redact(message),
-        revision: tip,
-      });
+    if (message === '') continue;
+    told.push(redact(message));
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: '@fleet',
+      level: 'warning',
+      reason: 'Request',
+      message: redact(message),
+      revision: tip,
+    });
   }
 }
 
 /** Brings the durable record up to date with the judgement; says it when something changed. */
-function remember(bench: Workbench, look: TrustLook, { id, evaluation }: RequestAt): RequestSnapshot {
+function remember(bench: Workbench, look: TrustLook, { id, evaluation }: RequestAt, told: string[]): RequestSnapshot {
   const { clock } = bench.house;
   const kept = look.ledger.snapshot(id);
   const before = kept ?? observe(id, evaluation.subject, clock.nowMs());
@@ -116,21 +120,23 @@ function remember(bench: Workbench, look: TrustLook, { id, evaluation }: Request
   const after = settle(before, evaluation, clock.nowMs());
   if (kept === null || after.state !== kept.state || after.reason !== kept.reason || after.detail !== kept.detail) {
     look.ledger.putSnapshot(after);
-    if (kept?.state !== after.state || kept.reason !== after.reason) say(bench, evaluation, after);
+    if (kept?.state !== after.state || kept.reason !== after.reason) say(bench, evaluation, after, told);
   }
   return after;
 }
 
-function say(bench: Workbench, evaluation: RequestEvaluation, snapshot: RequestSnapshot): void {
+function say(bench: Workbench, evaluation: RequestEvaluation, snapshot: RequestSnapshot, told: string[]): void {
   const { store, clock, redact } = bench.house;
   const level = ['refused', 'failed', 'indeterminate'].includes(snapshot.state) ? 'warning' : 'info';
   const words = [snapshot.state, snapshot.reason, snapshot.detail].filter((one) => one !== '').join(': ');
+  const message = redact(`${snapshot.id} ${words}`);
+  told.push(`request ${message}`);
   store.appendEvent({
     atMs: clock.nowMs(),
     stack: stackOf(evaluation),
     level,
     reason: 'Request',
-    message: redact(`${snapshot.id} ${words}`),
+    message,
     revision: '',
   });
 }
@@ -155,6 +161,7 @@ async function runOne(
   look: TrustLook,
   at: RequestAt,
   snapshot: RequestSnapshot,
+  told: string[],
   signal: AbortSignal,
 ): Promise<RequestSnapshot | null> {
   const { house } = bench;
@@ -163,7 +170,7 @@ async function runOne(
   if (request === null) throw new Error(`${at.id} is ready without a request`);
   const planned = await planWork(bench, request, signal);
   if (planned.kind === 'wait') {
-    wait(bench, look, snapshot, planned.why, clock.nowMs());
+    wait(bench, look, snapshot, told, planned.why);
     return null;
   }
   const { work } = planned;
@@ -171,14 +178,14 @@ async function runOne(
   const approved = request.plan?.replace(/^sha256:/, '');
   if (approved !== undefined && approved !== digest) {
     const why = `it was approved for the plan ${approved.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
-    wait(bench, look, snapshot, why, clock.nowMs());
+    wait(bench, look, snapshot, told, why);
     return null;
   }
   let leases: ReturnType<typeof holdLeases>;
   try {
     leases = holdLeases(house, leasesOf(work), undefined, { first: true });
   } catch (error) {
-    wait(bench, look, snapshot, asFault(error, 'LOCK_HELD').message, clock.nowMs());
+    wait(bench, look, snapshot, told, asFault(error, 'LOCK_HELD').message);
     return null;
   }
   try {
@@ -212,12 +219,12 @@ async function runOne(
 }
 
 /** Not spent and not over: it is looked at again. Told once for each reason. */
-function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, why: string, atMs: number): void {
+function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, told: string[], why: string): void {
   if (snapshot.reason === WAITS && snapshot.detail === why) return;
-  const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs: atMs };
+  const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs: bench.house.clock.nowMs() };
   look.ledger.putSnapshot(waiting);
   const at = look.requests.find(({ id }) => id === snapshot.id);
-  if (at) say(bench, at.evaluation, waiting);
+  if (at) say(bench, at.evaluation, waiting, told);
 }
 
 /** From `claimed` or `executing`, with the lease held. */
