@@ -84,12 +84,12 @@ export class Surveyor {
     let resolved: Resolved;
     try {
       resolved = await this.#resolver.resolve(stack, at, signal);
+      const ofHooks = hookDiagnostics(stack, at, resolved.desired, this.#house.store.applied(name));
+      if (ofHooks.length > 0) return { kind: 'invalid', name, diagnostics: ofHooks };
     } catch (error) {
       if (error instanceof InvalidStack) return { kind: 'invalid', name, diagnostics: error.diagnostics };
       return { kind: 'refused', name, stack, fault: asFault(error, 'COMPOSE_FAILED'), judged: null };
     }
-    const ofHooks = hookDiagnostics(stack, at, resolved.desired, this.#house.store.applied(name));
-    if (ofHooks.length > 0) return { kind: 'invalid', name, diagnostics: ofHooks };
     return { ...(await this.#judge(stack, at, resolved, index)), name };
   }
 

@@ -264,6 +264,22 @@ describe('what a failed action said', () => {
   });
 });
 
+describe('suspend', () => {
+  it('says what becomes of a deploy that is under way, and says nothing of one when there is none', async () => {
+    const { sim, run } = fleet({ 'plain/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }' });
+    await sim.apply();
+    expect((await run('suspend plain')).err).toBe('plain is suspended\n');
+    const { store } = sim.house;
+    const [newest] = store.runs({ stack: 'plain', limit: 1 });
+    store.putRun({ ...newest!, id: 'next', outcome: 'running', endedAtMs: 0 });
+    expect((await run('suspend plain')).err).toBe('plain is suspended\n');
+    store.acquire('stack/plain', 'another', 60_000, sim.clock.nowMs());
+    expect((await run('suspend plain')).err).toMatch(
+      /^plain is suspended\n {2}a deploy of it is under way: .*end after their current action.*it runs to its end\n$/,
+    );
+  });
+});
+
 describe('hooks graph', () => {
   it('draws the machine that would run: every way out passes restoring', async () => {
     const { code, out } = await fleet().run('hooks graph sso post_update');

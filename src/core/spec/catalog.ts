@@ -6,7 +6,16 @@ import { backupMistakes } from './backup.ts';
 import { type Checked, hasErrors, sorted } from './check.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { matchGlobs } from './glob.ts';
-import { type Action, type HookPhase, hasTemplate, misplaced, servicesOf, urlMistake, verbOf } from './hooks.ts';
+import {
+  type Action,
+  commandMistake,
+  type HookPhase,
+  hasTemplate,
+  misplaced,
+  servicesOf,
+  urlMistake,
+  verbOf,
+} from './hooks.ts';
 import { inspect } from './hygiene.ts';
 import type { Job } from './job.ts';
 import type { Kind } from './kind.ts';
@@ -121,6 +130,15 @@ export function hookMistakes(
               phase.startsWith('pre_') ? 'warning' : 'error',
             ),
           );
+      const unrun = 'exec' in action ? commandMistake(action.exec.command) : null;
+      if (unrun !== null)
+        diagnostics.push({
+          severity: 'error',
+          code: 'SPEC_INVALID',
+          summary: 'this command cannot be run',
+          detail: unrun,
+          place: checked.place([...at, 'exec', 'command']),
+        });
       const unasked = 'http' in action && !hasTemplate(action.http.url) ? urlMistake(action.http.url) : null;
       if (unasked !== null)
         diagnostics.push({

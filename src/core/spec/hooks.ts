@@ -1,5 +1,6 @@
 // Hooks: the closed union of actions and the closed list of phases in which they may stand.
 import { type Static, Type } from 'typebox';
+import { wordsOf } from '../hook/words.ts';
 import { RUNTIME_SCHEMES } from './ref.ts';
 import {
   Duration,
@@ -261,6 +262,16 @@ export function servicesOf(
   if (named === true) return [];
   if (typeof named === 'string') return [{ service: named, path: ['wait-healthy'] }];
   return named.map((service, at) => ({ service, path: ['wait-healthy', at] }));
+}
+
+/** Why a command is none; null when it is one. */
+export function commandMistake(command: string | readonly string[] | undefined): string | null {
+  if (command === undefined) return null;
+  try {
+    return wordsOf(command).length === 0 ? 'expected at least one word' : null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 /** In an app such a URL is judged once it is rendered. */

@@ -1,7 +1,7 @@
 // Job: one piece of work that a hook runs: in a container of its own, in a running service, or as an HTTP request.
 import { type Static, Type } from 'typebox';
 import { mountOf } from '../hook/mount.ts';
-import { Call, Command, Environment, hasTemplate, urlMistake } from './hooks.ts';
+import { Call, Command, commandMistake, Environment, hasTemplate, urlMistake } from './hooks.ts';
 import { Duration, head, Name, oneOf, Service, strict, Timeout, WITHOUT_NUL } from './scalar.ts';
 
 export const CONTEXTS = ['container', 'exec', 'http'] as const;
@@ -66,6 +66,10 @@ export function jobMistakes(
       if (job[key] !== undefined)
         add(key, `\`${key}\` means nothing in an http job`, `remove \`${key}\`, or use another context`);
     return mistakes;
+  }
+  for (const key of ['command', 'entrypoint'] as const) {
+    const why = commandMistake(job[key]);
+    if (why !== null) add(key, `\`${key}\` cannot be run`, why);
   }
   if (job.http) add('http', `\`http\` means nothing in a job with context ${context}`, 'write `context: http`');
   if (job.command !== undefined && job.script !== undefined)

@@ -33,6 +33,12 @@ describe('L32: what is no hook is refused at load, with its place', () => {
       /headers\.A.*control/,
       6,
     ],
+    [
+      'a quote that is not closed',
+      '  test:\n    - exec: { service: web, command: "echo \'a" }',
+      /cannot be run.*' is not closed/,
+      6,
+    ],
     ['a URL that is none', '  test:\n    - http: { url: "http://[::::1" }', /^nobody can be asked/, 6],
     ['a service that is called like the prototype', '  test:\n    - scale: { __proto__: 0 }', /__proto__/, 6],
     ['a scale of nothing', '  test:\n    - scale: {}', /wrong size.*scale/, 6],
@@ -72,6 +78,8 @@ describe('what is no job is refused at load, with its place', () => {
   it.each([
     ['a mount of four parts', `${job}volumes: ["a:/a", "b:/b:ro:z"]`, /"b:\/b:ro:z" is no mount/, 4],
     ['a mount to nowhere', `${job}volumes: ["a:b"]`, /"a:b" is no mount/, 4],
+    ['a quote that is not closed', `${job}command: "echo 'a"`, /command.*cannot be run/, 4],
+    ['no word at all', `${job}entrypoint: " "`, /entrypoint.*cannot be run/, 4],
     ['a NUL in a script', `${job}script: "echo \\0"`, /script.*NUL/, 4],
     ['no time at all', `${job}timeout: 0h0m`, /timeout.*above zero/, 4],
     [
