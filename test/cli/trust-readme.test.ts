@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { checkText } from '../../src/core/spec/check.ts';
 import { AUTHORITY } from '../../src/core/state/trust/authority.ts';
 import { windlass } from './fake-terminal.ts';
 
@@ -21,4 +22,11 @@ it.each(lines)('%s is understood', async (line) => {
 
 it('every reason that a statement or request can have is explained', async () => {
   for (const code of Object.keys(AUTHORITY)) expect((await windlass(null, ['explain', code])).code, code).toBe(0);
+});
+
+it('shows a whole windlass.yaml that is valid', () => {
+  const [, yaml = ''] = /```yaml\n([\s\S]*?)```/.exec(text) ?? [];
+  const { value, diagnostics } = checkText('Controller', 'windlass.yaml', yaml);
+  expect(diagnostics).toEqual([]);
+  expect(value).toMatchObject({ kind: 'Controller', trust: { deploy: 'head', anchor: { ref: 'refs/heads/main' } } });
 });
