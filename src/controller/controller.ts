@@ -686,12 +686,14 @@ export class Controller {
    * is tried again by whatever works on the stack next. */
   #finishHooks(): void {
     for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)])) {
-      const finished = this.#finishHooksOf(stack).finally(async () => {
-        this.#finishing.delete(stack);
-        if (this.#stop.signal.aborted) return;
-        this.#queue.add(stack, 'hooks finished');
-        if (unfinishedRestores(this.#house).some(({ plan }) => plan.target === stack)) await this.#finishRestores();
-      });
+      const finished = this.#finishHooksOf(stack)
+        .catch((error: unknown) => this.#troubled(`finishing the hooks of ${stack}`, error))
+        .finally(async () => {
+          this.#finishing.delete(stack);
+          if (this.#stop.signal.aborted) return;
+          this.#queue.add(stack, 'hooks finished');
+          if (unfinishedRestores(this.#house).some(({ plan }) => plan.target === stack)) await this.#finishRestores();
+        });
       this.#finishing.set(stack, finished);
     }
   }
