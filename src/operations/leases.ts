@@ -19,6 +19,7 @@ const heldHere = new WeakMap<Store, Map<string, { holders: number; readonly isAl
 
 /** Does a process that may be alive hold it? */
 export function isHeld({ store, clock, settings }: House, stack: string): boolean {
+  if (heldHere.get(store)?.has(stack)) return true;
   const lease = store.leases().find((one) => one.name === leaseName(stack));
   return lease !== undefined && lease.expiresAtMs > clock.nowMs() && !settings.hasEnded(lease.owner);
 }
