@@ -991,6 +991,19 @@ describe('a deploy that needs signatures', () => {
     expect(await verifyDeploy(house, signed, null)).toEqual({ signer: 'anna' });
   });
 
+  it('all: a commit that is too large to be judged is nobody’s, which refuses it and is no fault of the repository', async () => {
+    const fleet = await open({ deploy: 'all' });
+    const before = await fleet.bench.reader.read(await fleet.bench.house.source.fetch());
+    fleet.commit({ 'a.txt': '1' }, `large\n\n${'x'.repeat(9 * 1024 * 1024)}`, 'anna');
+    fleet.commit({ 'a.txt': '2' }, 'change', 'anna');
+    const { house, reader } = fleet.bench;
+    const at = await reader.read(await house.source.fetch());
+    expect((await unverified(fleet.bench, at, before))?.data['reason']).toBe('object-too-large');
+    fleet.request('one');
+    await accept(house, await house.source.fetch());
+    expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
+  });
+
   it('all: one unsigned commit in between refuses the rest', async () => {
     const fleet = await open({ deploy: 'all' });
     const { house, reader } = fleet.bench;

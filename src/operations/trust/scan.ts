@@ -44,7 +44,13 @@ export async function scanWords(house: House, tip: string): Promise<Scan> {
   const tags = await tagsOf(house, before?.tags ?? []);
   let { commits, isFull } = goesOn ? before : { commits: [] as readonly Words[], isFull: false };
   if (!goesOn || before.tip !== tip) {
-    const fresh = await source.commitsSince(tip, goesOn ? before.tip : null, MOST_COMMITS);
+    let fresh: readonly string[];
+    try {
+      fresh = await source.commitsSince(tip, goesOn ? before.tip : null, MOST_COMMITS);
+    } catch (error) {
+      if (!(error instanceof Fault && error.code === 'GIT_TOO_LARGE')) throw error;
+      return { words: [...commits, ...tags.words], incomplete: error };
+    }
     const found = [...commits];
     for await (const one of wordsOfAll(house, fresh)) {
       if (one.subjects.length === 0) continue;
