@@ -136,6 +136,13 @@ describe('windlass approve', () => {
     expect([code, json['state']]).toEqual([0, 'ready']);
   });
 
+  it('is not stopped by a commit with words of a statement that is larger than any statement', async () => {
+    const words = people.file('words');
+    writeFileSync(words, `large\n\n${'x'.repeat(2 * 1024 * 1024)}\n\nWindlass-Type: approve\n`);
+    people.git('commit', '-q', '--allow-empty', '--no-gpg-sign', '-F', words);
+    expect((await approve('bert')).code).toBe(0);
+  });
+
   it('works with HEAD detached only by a tag', async () => {
     people.git('checkout', '-q', '--detach');
     const { code, err } = await approve('bert');
