@@ -8,14 +8,14 @@ import { DirStore } from '../../src/adapters/archive/dir-store.ts';
 import { RemoteStore } from '../../src/adapters/archive/remote-store.ts';
 import { withRepository } from '../../src/adapters/archive/repository-store.ts';
 import { S3Objects } from '../../src/adapters/archive/s3-objects.ts';
-import { pinnedKey } from '../../src/adapters/archive/sftp-host-key.ts';
 import { SftpObjects } from '../../src/adapters/archive/sftp-objects.ts';
 import { canonicalBytes } from '../../src/core/archive/canonical.ts';
 import { encodeGroup, encodeManifest, type Manifest } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
 import type { ArchiveStore } from '../../src/ports/archive.ts';
-import { ACCESS_KEY, S3Double, SECRET_KEY } from '../adapters/archive/s3-double.ts';
-import { SftpDouble, USER } from '../adapters/archive/sftp-double.ts';
+import { S3Double } from '../adapters/archive/s3-double.ts';
+import { SftpDouble } from '../adapters/archive/sftp-double.ts';
+import { chunksOf, codeOf, readAll, s3PlaceOf, sftpPlaceOf } from '../adapters/archive/store-fixture.ts';
 import { blobOf, payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../core/archive/sample.ts';
 
 interface Harness {
@@ -34,6 +34,14 @@ const pathOf = {
   manifest: (id: string) => `manifests/${id}.json`,
 };
 
+async function spoilFile(path: string, how: 'gone' | 'changed'): Promise<void> {
+  if (how === 'gone') return await unlink(path);
+  const bytes = await readFile(path);
+  bytes[bytes.length >> 1]! ^= 1;
+  await chmod(path, 0o600);
+  await writeFile(path, bytes);
+}
+
 const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
   dir: async () => {
     const directory = await mkdtemp(join(tmpdir(), 'wl-store-'));
@@ -48,12 +56,7 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
       knowsSpace: true,
       again: open,
       spoil: async (kind, digest, how) => {
-        const path = join(directory, 'archives', pathOf[kind](digest));
-        if (how === 'gone') return await unlink(path);
-        const bytes = await readFile(path);
-        bytes[bytes.length >> 1]! ^= 1;
-        await chmod(path, 0o600);
-        await writeFile(path, bytes);
+        await spoilFile(join(directory, 'archives', pathOf[kind](digest)), how);
       },
       dispose: async () => {
         for (const store of opened) await store.close();
@@ -75,15 +78,7 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
     const double = await S3Double.start();
     const opened: RemoteStore[] = [];
     const open = () => {
-      const place = {
-        endpoint: double.endpoint,
-        bucket: double.bucket,
-        region: double.region,
-        prefix: 'fleet/archives',
-        pathStyle: true,
-        ca: null,
-        credentials: async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey: SECRET_KEY }),
-      };
+      const place = s3PlaceOf(double, { prefix: 'fleet/archives' });
       const objects = new S3Objects({ place, partBytes: 256 * 1024, copyPartBytes: 1024 * 1024 });
       const store = new RemoteStore({ objects });
       opened.push(store);
@@ -110,14 +105,7 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
     const double = await SftpDouble.start();
     const opened: RemoteStore[] = [];
     const open = () => {
-      const place = {
-        host: '127.0.0.1',
-        port: double.port,
-        username: USER,
-        path: '/volume/archives',
-        hostKeys: async () => pinnedKey(double.fingerprint),
-        login: async () => ({ privateKey: double.clientKey }),
-      };
+      const place = sftpPlaceOf(double, { path: '/volume/archives' });
       const store = new RemoteStore({ objects: new SftpObjects({ place }) });
       opened.push(store);
       return store;
@@ -127,11 +115,7 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
       knowsSpace: false,
       again: open,
       spoil: async (kind, digest, how) => {
-        const path = double.pathOf(`/volume/archives/${pathOf[kind](digest)}`);
-        if (how === 'gone') return await unlink(path);
-        const bytes = await readFile(path);
-        bytes[bytes.length >> 1]! ^= 1;
-        await writeFile(path, bytes);
+        await spoilFile(double.pathOf(`/volume/archives/${pathOf[kind](digest)}`), how);
       },
       dispose: async () => {
         for (const store of opened) await store.close();
@@ -139,24 +123,6 @@ const STORES: Readonly<Record<string, () => Promise<Harness>>> = {
       },
     };
   },
-};
-
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-
-const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-};
-
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? error.code : String(error);
 };
 
 const NONE = 'f'.repeat(64);

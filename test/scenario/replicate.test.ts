@@ -16,24 +16,12 @@ import { bringBack, replicaStatuses, replicate, replicateOnRecord } from '../../
 import type { House } from '../../src/operations/house.ts';
 import type { ArchiveStore } from '../../src/ports/archive.ts';
 import { ACCESS_KEY, S3Double, SECRET_KEY } from '../adapters/archive/s3-double.ts';
+import { chunksOf, faultOf, s3PlaceOf } from '../adapters/archive/store-fixture.ts';
 import { payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../core/archive/sample.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const signal = new AbortController().signal;
 const MIB = 1024 * 1024;
-
-async function* once(text: string | Uint8Array): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text as string);
-}
-
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error(`no Fault but ${String(error)}`);
-};
 
 describe('replication', () => {
   let folder: string;
@@ -46,15 +34,7 @@ describe('replication', () => {
   const openRemote = (): RemoteStore =>
     new RemoteStore({
       objects: new S3Objects({
-        place: {
-          endpoint: double.endpoint,
-          bucket: double.bucket,
-          region: double.region,
-          prefix: '',
-          pathStyle: true,
-          ca: null,
-          credentials: async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey: SECRET_KEY }),
-        },
+        place: s3PlaceOf(double),
         patience: { tries: 2, deadlineMs: 2_000, pauseMs: 2 },
       }),
       patience: { tries: 2, deadlineMs: 2_000, pauseMs: 2 },
@@ -97,7 +77,7 @@ describe('replication', () => {
   const offsite = () => house.archives!.replicas![0]!;
 
   const archive = async (change: Partial<Manifest> = {}, signature = 'signed'): Promise<string> => {
-    for (const text of SAMPLE_TEXTS) await main.putBlob(once(text));
+    for (const text of SAMPLE_TEXTS) await main.putBlob(chunksOf(text));
     return await main.putManifest(encodeManifest(sampleManifest(change)).bytes, signature);
   };
 
@@ -214,7 +194,7 @@ describe('replication', () => {
   });
 
   it('refuses to bring back what somebody else put into the bucket', async () => {
-    for (const text of SAMPLE_TEXTS) await remote.putBlob(once(text));
+    for (const text of SAMPLE_TEXTS) await remote.putBlob(chunksOf(text));
     const id = await remote.putManifest(encodeManifest(sampleManifest()).bytes, 'signed by a thief');
     const fault = await faultOf(bringBack(house, offsite(), id, signal));
     expect(fault.code).toBe('ARCHIVE_UNTRUSTED');
@@ -248,10 +228,10 @@ describe('replication', () => {
     };
 
     const large = async (blobs: readonly Uint8Array[]): Promise<string> => {
-      for (const text of SAMPLE_TEXTS) await main.putBlob(once(text));
+      for (const text of SAMPLE_TEXTS) await main.putBlob(chunksOf(text));
       const payloads = [];
       for (const [at, bytes] of blobs.entries()) {
-        const { digest, sizeBytes } = await main.putBlob(once(bytes));
+        const { digest, sizeBytes } = await main.putBlob(chunksOf(bytes));
         payloads.push({ ...payloadOf(`data${at}`, ''), blob: { digest, sizeBytes } });
       }
       const volumes = sampleManifest().volumes.map((one) => ({ ...one, payload: null }));
@@ -292,7 +272,7 @@ describe('replication', () => {
           yield chunk;
         }
       };
-      for (const text of SAMPLE_TEXTS) await main.putBlob(once(text));
+      for (const text of SAMPLE_TEXTS) await main.putBlob(chunksOf(text));
       const blob = await main.putBlob(generated());
       expect(blob.sizeBytes).toBe(1024 * MIB);
       const payloads = [{ ...payloadOf('data', ''), blob }];

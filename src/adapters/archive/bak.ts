@@ -11,10 +11,10 @@ import {
 } from '../../core/archive/manifest.ts';
 import { Fault } from '../../core/fault.ts';
 import type { ArchiveStore, StoredManifest } from '../../ports/archive.ts';
+import { MAX_SIGNATURE_BYTES } from './store-rules.ts';
 import { type EnvelopeFile, readEnvelope, writeEnvelope } from './tar-envelope.ts';
 import { untilAborted } from './until-aborted.ts';
 
-const MAX_SIGNATURE_BYTES = 4 * 1024;
 /** Of all manifests of a group: they are held in memory until the blobs are in. */
 const MAX_MANIFESTS_BYTES = 128 * 1024 * 1024;
 

@@ -9,7 +9,6 @@ import {
   type BlobRef,
   blobsOf,
   MAX_MANIFEST_BYTES,
-  placeOf,
   type ReadArchive,
   type ReadGroup,
   readManifest,
@@ -19,12 +18,23 @@ import { asFault, Fault } from '../../core/fault.ts';
 import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
 import { asArchiveFault, codeOf, isReadOnly, throwIfCancelled } from './archive-fault.ts';
 import { withStoreLock } from './store-lock.ts';
+import {
+  checked,
+  checkWhole,
+  MAX_SIGNATURE_BYTES,
+  newestFirst,
+  readSigned,
+  refuseNamed,
+  storedManifest,
+  summaryOf,
+  verifyArchive,
+  whatOf,
+} from './store-rules.ts';
 import { untilAborted } from './until-aborted.ts';
 import { removed, WriterFolder } from './writer-folder.ts';
 
 const DIGEST = /^[0-9a-f]{64}$/;
 const READ_BYTES = 512 * 1024;
-export const MAX_SIGNATURE_BYTES = 4 * 1024;
 const LOCK_TIMEOUT_MS = 600_000;
 /** Written once: nobody opens it for writing again, not even we. */
 const FILE_MODE = 0o400;
@@ -114,15 +124,18 @@ export class DirStore implements ArchiveStore {
   // --- manifests
 
   async putManifest(bytes: Uint8Array, signature: string): Promise<string> {
-    const read = readManifest(bytes);
-    if (signature === '' || Buffer.byteLength(signature) > MAX_SIGNATURE_BYTES)
-      throw new Fault('ARCHIVE_INVALID', 'an archive is only stored with its signature', {
-        data: { archive: read.id },
-      });
+    const read = readSigned(bytes, signature);
     await this.#says('a manifest could not be stored', async () => {
       await this.#beginWriting();
       await this.#alone(async () => {
-        await this.#checkWhole(read);
+        await checkWhole(read, {
+          isHere: async ({ digest, sizeBytes }) => {
+            const facts = await stat(this.#blobPath(digest)).catch(() => null);
+            return facts?.isFile() === true && facts.size === sizeBytes;
+          },
+          holdsElsewhere: this.#holdsElsewhere,
+          member: (id) => this.#read(id),
+        });
         const path = this.#manifestPath(read.id);
         const known = await readBounded(path, MAX_MANIFEST_BYTES);
         const isSigned = await isFile(signaturePath(path));
@@ -141,11 +154,7 @@ export class DirStore implements ArchiveStore {
     const path = this.#manifestPath(id);
     return await this.#says('a manifest could not be read', async () => {
       const bytes = await readBounded(path, MAX_MANIFEST_BYTES);
-      if (bytes === null) throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
-      const signature = await readBounded(signaturePath(path), MAX_SIGNATURE_BYTES);
-      if (archiveIdOf(bytes) !== id || signature === null)
-        throw new Fault('ARCHIVE_DAMAGED', `the manifest of ${id} is not what it was`, { data: { archive: id } });
-      return { id, bytes, signature: Buffer.from(signature).toString('utf8') };
+      return await storedManifest(id, bytes, () => readBounded(signaturePath(path), MAX_SIGNATURE_BYTES));
     });
   }
 
@@ -156,8 +165,7 @@ export class DirStore implements ArchiveStore {
         const listed = await this.#listOne(id);
         if (listed !== null) found.push(listed);
       }
-      const atMs = (one: Listed): number => (one.kind === 'damaged' ? 0 : one.madeAtMs);
-      return found.sort((a, b) => atMs(b) - atMs(a) || (a.id < b.id ? -1 : 1));
+      return newestFirst(found);
     });
   }
 
@@ -166,11 +174,7 @@ export class DirStore implements ArchiveStore {
     return await this.#says('an archive could not be removed', async () => {
       if (!(await isFile(path))) return false;
       return await this.#alone(async () => {
-        for (const other of await this.list())
-          if (other.kind === 'group' && other.members.some((member) => member.archive === id))
-            throw new Fault('ARCHIVE_IN_USE', `the group archive ${other.id} names ${id}`, {
-              data: { archive: id, group: other.id },
-            });
+        refuseNamed(id, await this.list());
         const wasThere = await removed(unlink(path));
         await removed(unlink(signaturePath(path)));
         await syncFolder(this.#manifests);
@@ -197,27 +201,9 @@ export class DirStore implements ArchiveStore {
     });
   }
 
-  async verify(id: string, signal?: AbortSignal): Promise<Verification> {
-    const read = await this.#read(id);
-    const wrong: Verification['wrong'][number][] = [];
-    const blobs = new Map(blobsOf(read).map((blob) => [blob.digest, blob]));
-    for (const { archive } of read.kind === 'group' ? read.manifest.members : [])
-      try {
-        for (const blob of blobsOf(await this.#read(archive))) blobs.set(blob.digest, blob);
-      } catch (error) {
-        wrong.push({ digest: archive, kind: 'manifest', what: whatOf(error) });
-      }
-    let sizeBytes = 0;
-    for (const blob of blobs.values())
-      try {
-        let found = 0;
-        for await (const chunk of this.readBlob(blob.digest, signal)) found += chunk.length;
-        sizeBytes += found;
-        if (found !== blob.sizeBytes) wrong.push({ digest: blob.digest, kind: 'blob', what: 'damaged' });
-      } catch (error) {
-        wrong.push({ digest: blob.digest, kind: 'blob', what: whatOf(error) });
-      }
-    return { id, blobs: blobs.size, sizeBytes, wrong };
+  verify(id: string, signal?: AbortSignal): Promise<Verification> {
+    const readBlob = (digest: string) => this.readBlob(digest, signal);
+    return verifyArchive(id, { read: (one) => this.#read(one), readBlob, judge: whatOf });
   }
 
   async freeBytes(): Promise<number | null> {
@@ -307,28 +293,6 @@ export class DirStore implements ArchiveStore {
     return listed;
   }
 
-  async #checkWhole(read: ReadArchive | ReadGroup): Promise<void> {
-    const missing = (digest: string, what: string) =>
-      new Fault('ARCHIVE_MISSING', `the archive ${read.id} names ${what} that is not in the store: ${digest}`, {
-        data: { archive: read.id, digest },
-      });
-    for (const { digest, sizeBytes } of blobsOf(read)) {
-      const facts = await stat(this.#blobPath(digest)).catch(() => null);
-      if (facts?.isFile() && facts.size === sizeBytes) continue;
-      const place = placeOf(read, digest);
-      if (place === null || !(await this.#holdsElsewhere(place))) throw missing(digest, 'a blob');
-    }
-    if (read.kind !== 'group') return;
-    for (const { stack, archive } of read.manifest.members) {
-      if (!(await isFile(this.#manifestPath(archive)))) throw missing(archive, 'an archive');
-      const member = await this.#read(archive);
-      if (member.kind !== 'archive' || member.manifest.stack !== stack)
-        throw new Fault('ARCHIVE_INVALID', `the archive ${archive} is none of the stack ${stack}`, {
-          data: { archive: read.id, member: archive },
-        });
-    }
-  }
-
   async #write(path: string, bytes: Uint8Array): Promise<void> {
     const part = await this.#writer.fresh();
     try {
@@ -371,32 +335,6 @@ export class DirStore implements ArchiveStore {
 }
 
 const signaturePath = (manifestPath: string): string => manifestPath.replace(/\.json$/, '.sig');
-
-export function checked(digest: string): string {
-  if (!DIGEST.test(digest))
-    throw new Fault('ARCHIVE_INVALID', 'an archive is named by all 64 hex digits of its id, and nothing shorter');
-  return digest;
-}
-
-export const whatOf = (error: unknown): 'missing' | 'damaged' => {
-  const fault = asFault(error, 'ARCHIVE_FAILED');
-  if (fault.code === 'ARCHIVE_MISSING') return 'missing';
-  // A disk that cannot be read and a changed bit are the same to a restore; a wish to stop is neither.
-  if (fault.code === 'CANCELLED') throw fault;
-  return 'damaged';
-};
-
-export function summaryOf(read: ReadArchive | ReadGroup): Listed {
-  const { id } = read;
-  if (read.kind === 'group') {
-    const { group, madeAtMs, members } = read.manifest;
-    return { kind: 'group', id, group, madeAtMs, members };
-  }
-  const { stack, group, purpose, madeAtMs } = read.manifest;
-  const blobs = blobsOf(read);
-  const sizeBytes = blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0);
-  return { kind: 'archive', id, stack, group, purpose, madeAtMs, sizeBytes, blobs: blobs.length };
-}
 
 async function isFile(path: string): Promise<boolean> {
   try {

@@ -7,7 +7,6 @@ import {
   type BlobRef,
   blobsOf,
   MAX_MANIFEST_BYTES,
-  placeOf,
   type ReadArchive,
   type ReadGroup,
   readManifest,
@@ -16,9 +15,20 @@ import type { InRepository } from '../../core/archive/payload.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import type { ArchiveStore, Collected, Listed, StoredManifest, Verification } from '../../ports/archive.ts';
 import { asArchiveFault, throwIfCancelled } from './archive-fault.ts';
-import { checked, MAX_SIGNATURE_BYTES, summaryOf, whatOf } from './dir-store.ts';
 import { eachOf, PATIENCE, Passing, type Patience, pause, unreachable } from './remote-attempt.ts';
 import type { ObjectFacts, RemoteObjects } from './remote-objects.ts';
+import {
+  checked,
+  checkWhole,
+  MAX_SIGNATURE_BYTES,
+  newestFirst,
+  readSigned,
+  refuseNamed,
+  storedManifest,
+  summaryOf,
+  verifyArchive,
+  whatOf,
+} from './store-rules.ts';
 import { untilAborted } from './until-aborted.ts';
 
 const BLOBS = 'blobs/sha256/';
@@ -173,16 +183,16 @@ export class RemoteStore implements ArchiveStore {
   // --- manifests
 
   async putManifest(bytes: Uint8Array, signature: string): Promise<string> {
-    const read = readManifest(bytes);
-    if (signature === '' || Buffer.byteLength(signature) > MAX_SIGNATURE_BYTES)
-      throw new Fault('ARCHIVE_INVALID', 'an archive is only stored with its signature', {
-        data: { archive: read.id },
-      });
+    const read = readSigned(bytes, signature);
     const members = read.kind === 'group' ? read.manifest.members.map((one) => one.archive) : [];
     return await this.#asWriter(
       'a manifest could not be stored',
       async () => {
-        await this.#checkWhole(read);
+        await checkWhole(read, {
+          isHere: async ({ digest, sizeBytes }) => (await this.#objects.sizeOf(blobKey(digest))) === sizeBytes,
+          holdsElsewhere: this.#holdsElsewhere,
+          member: (id) => this.#read(id),
+        });
         const { writtenMs } = await this.#enter();
         if (performance.now() - writtenMs > WRITER_MS / 2)
           throw new Fault('ARCHIVE_FAILED', 'looking for the blobs of an archive took too long to rely on it');
@@ -206,11 +216,7 @@ export class RemoteStore implements ArchiveStore {
     const key = manifestKey(id);
     return await this.#says('a manifest could not be read', async () => {
       const bytes = await this.#objects.read(key, MAX_MANIFEST_BYTES);
-      if (bytes === null) throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
-      const signature = await this.#objects.read(signatureKey(id), MAX_SIGNATURE_BYTES);
-      if (archiveIdOf(bytes) !== id || signature === null)
-        throw new Fault('ARCHIVE_DAMAGED', `the manifest of ${id} is not what it was`, { data: { archive: id } });
-      return { id, bytes, signature: Buffer.from(signature).toString('utf8') };
+      return await storedManifest(id, bytes, () => this.#objects.read(signatureKey(id), MAX_SIGNATURE_BYTES));
     });
   }
 
@@ -221,8 +227,7 @@ export class RemoteStore implements ArchiveStore {
         const listed = await this.#listOne(id, mark);
         if (listed !== null) found.push(listed);
       });
-      const atMs = (one: Listed): number => (one.kind === 'damaged' ? 0 : one.madeAtMs);
-      return found.sort((a, b) => atMs(b) - atMs(a) || (a.id < b.id ? -1 : 1));
+      return newestFirst(found);
     });
   }
 
@@ -239,11 +244,7 @@ export class RemoteStore implements ArchiveStore {
           const names = await this.#objects.read(other.key, NOTE_BYTES);
           if (names !== null && Buffer.from(names).toString('latin1').includes(id)) throw inUse;
         }
-        for (const other of await this.list())
-          if (other.kind === 'group' && other.members.some((member) => member.archive === id))
-            throw new Fault('ARCHIVE_IN_USE', `the group archive ${other.id} names ${id}`, {
-              data: { archive: id, group: other.id },
-            });
+        refuseNamed(id, await this.list());
         const wasThere = await this.#objects.remove(key);
         await this.#objects.remove(signatureKey(id));
         this.#listed.delete(id);
@@ -305,27 +306,9 @@ export class RemoteStore implements ArchiveStore {
     });
   }
 
-  async verify(id: string, signal?: AbortSignal): Promise<Verification> {
-    const read = await this.#read(id);
-    const wrong: Verification['wrong'][number][] = [];
-    const blobs = new Map(blobsOf(read).map((blob) => [blob.digest, blob]));
-    for (const { archive } of read.kind === 'group' ? read.manifest.members : [])
-      try {
-        for (const blob of blobsOf(await this.#read(archive))) blobs.set(blob.digest, blob);
-      } catch (error) {
-        wrong.push({ digest: archive, kind: 'manifest', what: judged(error) });
-      }
-    let sizeBytes = 0;
-    for (const blob of blobs.values())
-      try {
-        let found = 0;
-        for await (const chunk of this.readBlob(blob.digest, signal)) found += chunk.length;
-        sizeBytes += found;
-        if (found !== blob.sizeBytes) wrong.push({ digest: blob.digest, kind: 'blob', what: 'damaged' });
-      } catch (error) {
-        wrong.push({ digest: blob.digest, kind: 'blob', what: judged(error) });
-      }
-    return { id, blobs: blobs.size, sizeBytes, wrong };
+  verify(id: string, signal?: AbortSignal): Promise<Verification> {
+    const readBlob = (digest: string) => this.readBlob(digest, signal);
+    return verifyArchive(id, { read: (one) => this.#read(one), readBlob, judge: judged });
   }
 
   async freeBytes(): Promise<number | null> {
@@ -500,27 +483,6 @@ export class RemoteStore implements ArchiveStore {
     }
     if (mark !== null) this.#listed.set(id, { mark, listed });
     return listed;
-  }
-
-  async #checkWhole(read: ReadArchive | ReadGroup): Promise<void> {
-    const missing = (digest: string, what: string) =>
-      new Fault('ARCHIVE_MISSING', `the archive ${read.id} names ${what} that is not in the store: ${digest}`, {
-        data: { archive: read.id, digest },
-      });
-    await eachOf(blobsOf(read), WIDTH, async ({ digest, sizeBytes }) => {
-      if ((await this.#objects.sizeOf(blobKey(digest))) === sizeBytes) return;
-      const place = placeOf(read, digest);
-      if (place === null || !(await this.#holdsElsewhere(place))) throw missing(digest, 'a blob');
-    });
-    if (read.kind !== 'group') return;
-    for (const { stack, archive } of read.manifest.members) {
-      if ((await this.#objects.sizeOf(manifestKey(archive))) === null) throw missing(archive, 'an archive');
-      const member = await this.#read(archive);
-      if (member.kind !== 'archive' || member.manifest.stack !== stack)
-        throw new Fault('ARCHIVE_INVALID', `the archive ${archive} is none of the stack ${stack}`, {
-          data: { archive: read.id, member: archive },
-        });
-    }
   }
 
   /** What writers left that have ended: parts, signatures without a manifest, old notes. */

@@ -11,8 +11,8 @@ import { checkSignature, openSigningKey } from '../../../src/adapters/archive/si
 import { type EnvelopeFile, readEnvelope, writeEnvelope } from '../../../src/adapters/archive/tar-envelope.ts';
 import { canonicalBytes } from '../../../src/core/archive/canonical.ts';
 import { encodeGroup, encodeManifest, type Manifest } from '../../../src/core/archive/manifest.ts';
-import { Fault } from '../../../src/core/fault.ts';
 import { blobOf, payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../../core/archive/sample.ts';
+import { chunksOf, readAll, saidOf } from './store-fixture.ts';
 
 let directory = '';
 let here: DirStore;
@@ -25,22 +25,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
-
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-};
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? `${error.code} ${error.message}` : String(error);
-};
 
 const putSample = async (store: DirStore, change: Partial<Manifest> = {}, signature = 'signed\n'): Promise<string> => {
   const manifest = sampleManifest(change);
@@ -139,9 +123,9 @@ describe('a .bak', () => {
     await writeFile(path, 'x'.repeat(SAMPLE_TEXTS[0].length));
     const file = join(directory, 'x.bak');
     await expect(writeFile(file, exportArchive(here, id))).rejects.toMatchObject({ code: 'ARCHIVE_DAMAGED' });
-    expect(await codeOf(importing(await readFile(file)))).toMatch(/^ARCHIVE_(DAMAGED|INVALID)/);
+    expect(await saidOf(importing(await readFile(file)))).toMatch(/^ARCHIVE_(DAMAGED|INVALID)/);
     expect(await there.list()).toEqual([]);
-    expect(await codeOf(readAll(exportArchive(here, 'f'.repeat(64))))).toMatch(/^ARCHIVE_MISSING/);
+    expect(await saidOf(readAll(exportArchive(here, 'f'.repeat(64))))).toMatch(/^ARCHIVE_MISSING/);
   });
 
   it('keeps its signature, which is asked for before any blob is stored', async () => {
@@ -153,7 +137,7 @@ describe('a .bak', () => {
     const trusting = (publicKey: string): ImportOptions => ({
       check: (manifest, signature) => checkSignature(manifest, signature, [publicKey]),
     });
-    expect(await codeOf(importing(file, trusting(other.publicKey)))).toMatch(/^ARCHIVE_UNTRUSTED/);
+    expect(await saidOf(importing(file, trusting(other.publicKey)))).toMatch(/^ARCHIVE_UNTRUSTED/);
     expect(await there.collect()).toEqual({ blobs: 0, sizeBytes: 0 });
     expect((await importing(file, trusting(key.publicKey))).id).toBe(id);
   });
@@ -161,7 +145,7 @@ describe('a .bak', () => {
   it('is refused when it is not the one that was asked for', async () => {
     const id = await putSample(here);
     const file = await readAll(exportArchive(here, id));
-    expect(await codeOf(importing(file, { expectedId: 'a'.repeat(64) }))).toMatch(/^ARCHIVE_INVALID.*not aaa/);
+    expect(await saidOf(importing(file, { expectedId: 'a'.repeat(64) }))).toMatch(/^ARCHIVE_INVALID.*not aaa/);
     expect((await importing(file, { expectedId: id })).id).toBe(id);
   });
 
@@ -174,7 +158,7 @@ describe('a .bak', () => {
       controller.abort();
       await new Promise(() => {});
     }
-    expect(await codeOf(importArchive(there, hanging(), { signal: controller.signal }))).toMatch(/^CANCELLED/);
+    expect(await saidOf(importArchive(there, hanging(), { signal: controller.signal }))).toMatch(/^CANCELLED/);
     expect(await there.list()).toEqual([]);
   });
 });
@@ -241,7 +225,7 @@ describe('a .bak from a stranger', () => {
   ])('%s is refused, and nothing is listed or kept', async (_, change, expected) => {
     const id = await putSample(here);
     const bytes = await forged(await readAll(exportArchive(here, id)), change);
-    const said = await codeOf(importing(bytes));
+    const said = await saidOf(importing(bytes));
     expect(said).toMatch(expected);
     expect(await there.list()).toEqual([]);
     await there.collect();
@@ -262,7 +246,7 @@ describe('a .bak from a stranger', () => {
       fc.asyncProperty(places, async ({ at, bit }) => {
         const bytes = Buffer.from(whole);
         bytes[at]! ^= 1 << bit;
-        expect(await codeOf(importing(bytes, { check }))).toMatch(/^ARCHIVE_/);
+        expect(await saidOf(importing(bytes, { check }))).toMatch(/^ARCHIVE_/);
         expect(await there.list()).toEqual([]);
       }),
       { numRuns: 60 },
@@ -274,7 +258,7 @@ describe('a .bak from a stranger', () => {
     const bytes = await forged(await readAll(exportArchive(here, id)), (files) =>
       put(files, 0, Buffer.from(files[0]![1].toString().replace('sso', 'ssp'))),
     );
-    expect(await codeOf(importing(bytes, { expectedId: id }))).toMatch(/^ARCHIVE_INVALID/);
+    expect(await saidOf(importing(bytes, { expectedId: id }))).toMatch(/^ARCHIVE_INVALID/);
     const { id: other } = await importing(bytes);
     expect(other).not.toBe(id);
     expect((await there.list()).map((one) => one.id)).toEqual([other]);
@@ -283,7 +267,7 @@ describe('a .bak from a stranger', () => {
   it('is refused wherever it is cut', async () => {
     const bytes = await readAll(exportArchive(here, await putSample(here)));
     for (let end = 0; end < bytes.length; end += 500)
-      expect(await codeOf(importing(bytes.subarray(0, end))), String(end)).toMatch(/^ARCHIVE_(INVALID|DAMAGED)/);
+      expect(await saidOf(importing(bytes.subarray(0, end))), String(end)).toMatch(/^ARCHIVE_(INVALID|DAMAGED)/);
     expect(await there.list()).toEqual([]);
   });
 });
@@ -317,7 +301,7 @@ describe('a .bkg', () => {
   ])('%s is refused, and nothing is listed', async (_, change, expected) => {
     const { group } = await putGroup(here);
     const bytes = await forged(await readAll(exportArchive(here, group)), change);
-    expect(await codeOf(importing(bytes))).toMatch(expected);
+    expect(await saidOf(importing(bytes))).toMatch(expected);
     expect(await there.list()).toEqual([]);
   });
 });

@@ -14,6 +14,7 @@ import { Fault } from '../../../src/core/fault.ts';
 import type { ArchiveStore } from '../../../src/ports/archive.ts';
 import { payloadOf, SAMPLE_TEXTS, sampleManifest, VOLUME_TEXT } from '../../core/archive/sample.ts';
 import { ensureRestic, makeWorld, type ResticWorld } from '../restic/real-restic.ts';
+import { chunksOf, codeOf, readAll } from './store-fixture.ts';
 
 const TIMEOUT_MS = 90_000;
 const signal = new AbortController().signal;
@@ -44,24 +45,6 @@ function open(repository: ResticRepository | null, directory = join(world.dir, '
   opened.push(store);
   return store;
 }
-
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-
-async function readAll(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-}
-
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? error.code : String(error);
-};
 
 const snapshots = (): number => (JSON.parse(world.restic('snapshots', '--json')) as unknown[]).length;
 

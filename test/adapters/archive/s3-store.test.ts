@@ -6,37 +6,13 @@ import { S3Objects } from '../../../src/adapters/archive/s3-objects.ts';
 import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { blobOf, SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
-import { ACCESS_KEY, type S3Call, S3Double, SECRET_KEY } from './s3-double.ts';
+import { ACCESS_KEY, type S3Call, S3Double } from './s3-double.ts';
+import { asks, chunksOf, faultOf, readAll, s3PlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 400, pauseMs: 2 };
 const KIB = 1024;
 
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-
-const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-};
-
-/** Everything that only asks. */
-const asks = (store: RemoteStore, digest: string): readonly (() => Promise<unknown>)[] => [
-  () => store.hasBlob(digest),
-  () => store.manifest('b'.repeat(64)),
-  () => store.list(),
-  () => readAll(store.readBlob(digest)),
-];
-
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error(`no Fault but ${String(error)}`);
-};
+const withSecret = (secretAccessKey: string) => async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey });
 
 describe('the s3 store', () => {
   let double: S3Double;
@@ -44,15 +20,12 @@ describe('the s3 store', () => {
 
   const open = (change: { bucket?: string; secret?: string; region?: string; idleMs?: number } = {}): RemoteStore => {
     const objects = new S3Objects({
-      place: {
-        endpoint: double.endpoint,
-        bucket: change.bucket ?? double.bucket,
-        region: change.region ?? double.region,
+      place: s3PlaceOf(double, {
         prefix: 'windlass',
-        pathStyle: true,
-        ca: null,
-        credentials: async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey: change.secret ?? SECRET_KEY }),
-      },
+        ...(change.bucket === undefined ? {} : { bucket: change.bucket }),
+        ...(change.region === undefined ? {} : { region: change.region }),
+        ...(change.secret === undefined ? {} : { credentials: withSecret(change.secret) }),
+      }),
       patience: PATIENCE,
       partBytes: 64 * KIB,
       copyPartBytes: 100 * KIB,

@@ -9,51 +9,17 @@ import { SftpObjects } from '../../../src/adapters/archive/sftp-objects.ts';
 import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
-import { PASSWORD, SftpDouble, USER } from './sftp-double.ts';
+import { PASSWORD, SftpDouble } from './sftp-double.ts';
+import { asks, chunksOf, faultOf, readAll, sftpPlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 700, pauseMs: 2 };
-
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-
-const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-};
-
-/** Everything that only asks. */
-const asks = (store: RemoteStore, digest: string): readonly (() => Promise<unknown>)[] => [
-  () => store.hasBlob(digest),
-  () => store.manifest('b'.repeat(64)),
-  () => store.list(),
-  () => readAll(store.readBlob(digest)),
-];
-
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error(`no Fault but ${String(error)}`);
-};
 
 describe('the sftp store', () => {
   let double: SftpDouble;
   const opened: RemoteStore[] = [];
 
   const open = (change: Partial<SftpPlace> = {}): RemoteStore => {
-    const place: SftpPlace = {
-      host: '127.0.0.1',
-      port: double.port,
-      username: USER,
-      path: '/archives',
-      hostKeys: async () => pinnedKey(double.fingerprint),
-      login: async () => ({ privateKey: double.clientKey }),
-      ...change,
-    };
+    const place = sftpPlaceOf(double, change);
     const store = new RemoteStore({ objects: new SftpObjects({ place, patience: PATIENCE }), patience: PATIENCE });
     opened.push(store);
     return store;

@@ -10,24 +10,7 @@ import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import type { ArchiveStore } from '../../../src/ports/archive.ts';
 import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
-
-async function* once(text: string | Uint8Array): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text as string);
-}
-
-const readAll = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-};
-
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? error.code : String(error);
-};
+import { chunksOf, codeOf, readAll } from './store-fixture.ts';
 
 /** Answers every question with the same Fault. */
 const broken = (fault: Fault): ArchiveStore => {
@@ -64,11 +47,11 @@ describe('an archive store with replicas', () => {
     );
 
   it('reads what it lacks from the first replica that has it', async () => {
-    for (const text of SAMPLE_TEXTS) await second.putBlob(once(text));
+    for (const text of SAMPLE_TEXTS) await second.putBlob(chunksOf(text));
     const { bytes, id } = encodeManifest(sampleManifest());
     await second.putManifest(bytes, 'signed');
     const content = randomBytes(1_500_000);
-    const { digest } = await second.putBlob(once(content));
+    const { digest } = await second.putBlob(chunksOf(content));
     const store = together(first, second);
     expect(await store.manifest(id)).toMatchObject({ signature: 'signed' });
     expect((await readAll(store.readBlob(digest))).equals(content)).toBe(true);
@@ -76,7 +59,7 @@ describe('an archive store with replicas', () => {
   });
 
   it('verifies what it lacks where it is, as a restore will read it', async () => {
-    for (const text of SAMPLE_TEXTS) for (const store of [main, second]) await store.putBlob(once(text));
+    for (const text of SAMPLE_TEXTS) for (const store of [main, second]) await store.putBlob(chunksOf(text));
     const { bytes, id } = encodeManifest(sampleManifest());
     await second.putManifest(bytes, 'signed');
     const store = together(first, second);
@@ -91,7 +74,7 @@ describe('an archive store with replicas', () => {
   });
 
   it('lists, keeps and removes only what is its own', async () => {
-    for (const text of SAMPLE_TEXTS) await first.putBlob(once(text));
+    for (const text of SAMPLE_TEXTS) await first.putBlob(chunksOf(text));
     const { bytes, id } = encodeManifest(sampleManifest());
     await first.putManifest(bytes, 'signed');
     const store = together(first);
@@ -109,7 +92,7 @@ describe('an archive store with replicas', () => {
 
   it('never takes a replica that cannot be asked for one that lacks it, and goes on to the next', async () => {
     const down = broken(new Fault('ARCHIVE_UNREACHABLE', 'no answer'));
-    const { digest } = await second.putBlob(once('there'));
+    const { digest } = await second.putBlob(chunksOf('there'));
     expect((await readAll(together(down, second).readBlob(digest))).toString()).toBe('there');
     for (const store of [together(down, first), together(first, down)]) {
       expect(await codeOf(readAll(store.readBlob(digest)))).toBe('ARCHIVE_UNREACHABLE');
@@ -118,7 +101,7 @@ describe('an archive store with replicas', () => {
   });
 
   it('asks no replica while its own store cannot be asked', async () => {
-    const { digest } = await first.putBlob(once('there'));
+    const { digest } = await first.putBlob(chunksOf('there'));
     const store = withReplicas(broken(new Fault('ARCHIVE_DENIED', 'no')), [{ name: 'r', store: first }]);
     expect(await codeOf(readAll(store.readBlob(digest)))).toBe('ARCHIVE_DENIED');
   });

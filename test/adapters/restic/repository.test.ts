@@ -20,6 +20,7 @@ import { ResticRepository, type ResticRepositoryOptions } from '../../../src/ada
 import type { InRepository } from '../../../src/core/archive/payload.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import type { PutBlob } from '../../../src/ports/blob-repository.ts';
+import { readAll, saidOf } from '../archive/store-fixture.ts';
 import { ensureRestic, fakeRestic, makeWorld, PASSWORD, type ResticWorld } from './real-restic.ts';
 
 const TIMEOUT_MS = 90_000;
@@ -58,20 +59,6 @@ async function put(repository: ResticRepository, bytes: Uint8Array): Promise<Put
     writer.close();
   }
 }
-
-async function readAll(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of source) chunks.push(chunk);
-  return Buffer.concat(chunks);
-}
-
-const saidOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? `${error.code} ${error.message}` : String(error);
-};
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 const idsOf = (): string[] => (JSON.parse(world.restic('snapshots', '--json')) as { id: string }[]).map(({ id }) => id);

@@ -1,0 +1,79 @@
+// What the tests of archive stores have in common: bytes in and out, what was thrown, and the places of the doubles.
+import type { S3Place } from '../../../src/adapters/archive/s3-call.ts';
+import { pinnedKey } from '../../../src/adapters/archive/sftp-host-key.ts';
+import type { SftpPlace } from '../../../src/adapters/archive/sftp-link.ts';
+import { Fault } from '../../../src/core/fault.ts';
+import { ACCESS_KEY, type S3Double, SECRET_KEY } from './s3-double.ts';
+import { type SftpDouble, USER } from './sftp-double.ts';
+
+export async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
+  for (const chunk of chunks) yield Buffer.from(chunk as string);
+}
+
+export async function readAll(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of source) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+const thrownBy = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => null,
+    (error: unknown) => error,
+  );
+
+/** Throws when it is none. */
+export async function faultOf(work: Promise<unknown>): Promise<Fault> {
+  const error = await thrownBy(work);
+  if (error instanceof Fault) return error;
+  throw new Error(`no Fault but ${String(error)}`);
+}
+
+/** Of what is no Fault its words; `null` when nothing was thrown. */
+export async function codeOf(work: Promise<unknown>): Promise<string> {
+  const error = await thrownBy(work);
+  return error instanceof Fault ? error.code : String(error);
+}
+
+/** The same, and what the Fault says. */
+export async function saidOf(work: Promise<unknown>): Promise<string> {
+  const error = await thrownBy(work);
+  return error instanceof Fault ? `${error.code} ${error.message}` : String(error);
+}
+
+export const s3PlaceOf = (double: S3Double, change: Partial<S3Place> = {}): S3Place => ({
+  endpoint: double.endpoint,
+  bucket: double.bucket,
+  region: double.region,
+  prefix: '',
+  pathStyle: true,
+  ca: null,
+  credentials: async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey: SECRET_KEY }),
+  ...change,
+});
+
+export const sftpPlaceOf = (double: SftpDouble, change: Partial<SftpPlace> = {}): SftpPlace => ({
+  host: '127.0.0.1',
+  port: double.port,
+  username: USER,
+  path: '/archives',
+  hostKeys: async () => pinnedKey(double.fingerprint),
+  login: async () => ({ privateKey: double.clientKey }),
+  ...change,
+});
+
+/** Everything that only asks. */
+export const asks = (
+  store: {
+    hasBlob(digest: string): Promise<boolean>;
+    manifest(id: string): Promise<unknown>;
+    list(): Promise<unknown>;
+    readBlob(digest: string): AsyncIterable<Uint8Array>;
+  },
+  digest: string,
+): readonly (() => Promise<unknown>)[] => [
+  () => store.hasBlob(digest),
+  () => store.manifest('b'.repeat(64)),
+  () => store.list(),
+  () => readAll(store.readBlob(digest)),
+];
