@@ -284,7 +284,7 @@ describe('what is remembered', () => {
     for (const one of opened) one.close();
     const raw = new DatabaseSync(join(directory, LEDGER_FILE));
     raw.exec(
-      'DROP TABLE beginnings; DROP INDEX seen_until; ALTER TABLE seen DROP COLUMN until_ms; PRAGMA user_version=1;',
+      'DROP TABLE beginnings; DROP TABLE stops; DROP INDEX seen_until; ALTER TABLE seen DROP COLUMN until_ms; PRAGMA user_version=1;',
     );
     raw.close();
     expect(open().spent().sinceMs).toBe(0);
