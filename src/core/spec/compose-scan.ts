@@ -110,7 +110,8 @@ export function scanCompose(parsed: Parsed, only: string | null = null): Compose
           severity: 'warning',
           code: 'SECRET_NOT_OPENED',
           summary: `${JSON.stringify(value)} stays as it is in a Compose file`,
-          detail: 'plain Compose files mean what Docker Compose means by them: the container gets this text as its value',
+          detail:
+            'plain Compose files mean what Docker Compose means by them: the container gets this text as its value',
           help: 'name it under `vars:` of a stack.yaml beside this file, for example `vars: { PASSWORD: "…" }`, and write $PASSWORD here',
           place: parsed.place(place),
         });
