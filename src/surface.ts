@@ -36,7 +36,7 @@ import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, type Gone, goneOf } from './operations/gone.ts';
-import { holdNow } from './operations/hold-now.ts';
+import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
@@ -199,7 +199,8 @@ export class Surface {
     return maskModel(await resolved.shown(), resolved.desired, this.house.redact);
   }
 
-  async plan(stacks: readonly string[] = []): Promise<PlanView> {
+  /** `withoutData`: also stacks whose data an authorised request has yet to bring. */
+  async plan(stacks: readonly string[] = [], { withoutData = false } = {}): Promise<PlanView> {
     const at = await this.fleet();
     const all = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
     for (const name of stacks) if (!all.includes(name)) throw this.#unknown(name, at);
@@ -207,7 +208,7 @@ export class Surface {
     // Containers of others are listed, never looked into: one that is stuck is no concern of ours.
     const index = await this.bench.look.fresh(all);
     const surveyed = await this.bench.survey(names, at, index);
-    const held = this.#held(surveyed);
+    const held = await this.#held(surveyed, at, withoutData);
     const work = surveyed.filter(
       (one): one is Judged => one.kind === 'judged' && needsWork(one) && !held.has(one.name),
     );
@@ -242,12 +243,20 @@ export class Surface {
     return { bench: this.bench, layers: view.layers };
   }
 
-  #held(surveyed: readonly Surveyed[]): ReadonlyMap<string, Hold> {
+  async #held(surveyed: readonly Surveyed[], at: FleetAt, withoutData: boolean): Promise<ReadonlyMap<string, Hold>> {
     const held = new Map<string, Hold>();
     const unfinished = unfinishedRestores(this.house);
     for (const one of surveyed) {
       if (one.kind !== 'judged') continue;
       const hold = holdNow(this.house, one.stack, unfinished);
+      if (hold) held.set(one.name, hold);
+    }
+    const isNew = ({ name }: Surveyed): boolean => !held.has(name) && this.house.store.applied(name) === null;
+    if (withoutData || !this.house.trust?.anchor || !surveyed.some(isNew)) return held;
+    const { awaitedStacks } = await import('./operations/trust/awaited.ts');
+    const awaited = await awaitedStacks(this.house, at.revision.commit);
+    for (const one of surveyed) {
+      const hold = isNew(one) ? awaitsArchive(this.house, awaited, one.name) : null;
       if (hold) held.set(one.name, hold);
     }
     return held;
@@ -267,8 +276,8 @@ export class Surface {
   }
 
   /** Makes a saved plan again. Throws PLAN_STALE when the repository or the engine moved since. */
-  async again(saved: SavedPlan): Promise<PlanView> {
-    const view = await this.plan(saved.stacks);
+  async again(saved: SavedPlan, options: { readonly withoutData?: boolean } = {}): Promise<PlanView> {
+    const view = await this.plan(saved.stacks, options);
     if (view.digest !== saved.digest || view.gone.digest !== saved.prune)
       throw new Fault(
         'PLAN_STALE',
@@ -284,7 +293,13 @@ export class Surface {
    * Throws HISTORY_REWRITTEN, and LOCK_HELD before anything is touched; what fails per stack is in `failures`. */
   async apply(
     view: PlanView,
-    options: Pick<DeployOptions, 'signal' | 'stop' | 'progress' | 'trigger'> & { readonly prune: boolean },
+    {
+      withoutData = false,
+      ...options
+    }: Pick<DeployOptions, 'signal' | 'stop' | 'progress' | 'trigger'> & {
+      readonly prune: boolean;
+      readonly withoutData?: boolean;
+    },
   ): Promise<{
     readonly outcome: DeployOutcome | null;
     readonly removed: readonly RunRecord[];
@@ -293,7 +308,7 @@ export class Surface {
     if (view.denied) throw view.denied;
     await accept(this.house, view.at.revision.commit);
     // Somebody may have suspended a stack since the plan was shown.
-    const held = this.#held(view.work);
+    const held = await this.#held(view.work, view.at, withoutData);
     const work = view.work.filter((one) => !held.has(one.name));
     const failures = new Map<string, Fault>();
     let outcome: DeployOutcome | null = null;

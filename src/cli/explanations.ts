@@ -93,7 +93,7 @@ export const REASON_WORDS: Readonly<Record<Reason, string>> = {
   InSync: 'what runs is what was deployed',
   Suspended: 'a person or the stack file suspended it; `windlass resume` ends it',
   Stopped: 'a person stopped it; `windlass stack start` starts it',
-  Held: 'it is held at what was restored until `windlass resume` or a new commit',
+  Held: 'it is left as it is: at what was restored, or until its data is there; the message says why, and `windlass resume` ends it',
   OutsideWindow: 'changes wait for its next maintenance window',
   PruneGuarded: 'too many stacks left the fleet at once; `windlass prune` shows them and how to let them go',
   HookFailed: 'an action of a hook failed',

@@ -19,7 +19,7 @@ import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } 
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, goneOf } from '../operations/gone.ts';
-import { holdNow } from '../operations/hold-now.ts';
+import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
 import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
@@ -86,7 +86,7 @@ export class Controller {
   /** As of the last look. */
   #restoring: readonly RestoreRecord[] = [];
   /** Stack → the authorised request that brings it back: until then it is not deployed for the first time. */
-  #awaited: ReadonlyMap<string, string> = new Map();
+  #awaited: Awaited = NONE_AWAITED;
   #verified: Verification = { kind: 'disabled' };
   readonly #refusedAtSweep = new Map<string, Fault>();
   /** What is worked on now: another declaration of it takes its place. */
@@ -298,9 +298,11 @@ export class Controller {
       for (const line of told) this.#options.log(line);
       for (const { id, state, detail } of ran)
         this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
-      const before = this.#awaited.size;
-      if (before > 0) await this.#await(tip);
-      if (ran.length > 0 || this.#awaited.size < before) void this.sweep('request');
+      const before = this.#awaited;
+      if (before.stacks.size > 0 || before.unknown !== null) await this.#await(tip);
+      const { stacks, unknown } = this.#awaited;
+      const isLess = stacks.size < before.stacks.size || (before.unknown !== null && unknown === null);
+      if (ran.length > 0 || isLess) void this.sweep('request');
     } catch (error) {
       this.#options.log(`error requests: ${this.#house.redact(asFault(error, 'ENGINE_REFUSED').message)}`);
     }
@@ -308,22 +310,13 @@ export class Controller {
 
   async #await(tip: string): Promise<void> {
     if (!this.#house.trust?.anchor) return;
-    try {
-      const { awaitedStacks } = await import('../operations/trust/awaited.ts');
-      this.#awaited = await awaitedStacks(this.#house, tip);
-    } catch {
-      // What is wrong with it is said where requests are carried out.
-      this.#awaited = new Map();
-    }
+    const { awaitedStacks } = await import('../operations/trust/awaited.ts');
+    this.#awaited = await awaitedStacks(this.#house, tip);
   }
 
   #holdOf(stack: LoadedStack): Hold | null {
-    const { store } = this.#house;
-    const request = this.#awaited.get(stack.name);
-    if (request !== undefined && store.applied(stack.name) === null && store.attempt(stack.name) === null) {
-      const reason = `the request ${request} brings it back from an archive first`;
-      return { kind: 'held', reason, sinceMs: this.#house.clock.nowMs(), untilMs: 0, service: '' };
-    }
+    const hold = awaitsArchive(this.#house, this.#awaited, stack.name);
+    if (hold !== null) return hold;
     return holdNow(this.#house, stack, this.#restoring);
   }
 

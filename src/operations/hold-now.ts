@@ -1,4 +1,5 @@
-// Hold now: why a stack is left as it is, if it is: what people and its own file say, and a restore of it that is not finished.
+// Hold now: why a stack is left as it is, if it is: what people and its own file say, a restore of it that is not finished, and
+// data that a request has yet to bring.
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { type RestoreRecord, unfinishedRestores } from './archive/restore.ts';
@@ -22,4 +23,26 @@ export function holdNow(
       service: '',
     };
   return holdOf(stack, store.holds(stack.name), clock.nowMs());
+}
+
+/** Stacks that authorised requests are about to bring back from an archive. */
+export interface Awaited {
+  /** Stack → the request that waits for nothing but its turn, its time or its end. */
+  readonly stacks: ReadonlyMap<string, string>;
+  /** Why it cannot be told which they are; null = it can. */
+  readonly unknown: string | null;
+}
+
+export const NONE_AWAITED: Awaited = { stacks: new Map(), unknown: null };
+
+/** Why a stack of which nothing is deployed yet is not made now; null = nothing speaks against it. */
+export function awaitsArchive({ store, clock }: House, { stacks, unknown }: Awaited, stack: string): Hold | null {
+  if (store.applied(stack) !== null || store.attempt(stack) !== null) return null;
+  const request = stacks.get(stack);
+  if (request === undefined && unknown === null) return null;
+  const reason =
+    request === undefined
+      ? `whether a request brings it back from an archive first cannot be told: ${unknown}`
+      : `the request ${request} brings it back from an archive first`;
+  return { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' };
 }

@@ -21,6 +21,10 @@ export const command: Command = {
   flags: {
     stack: { type: 'string', value: 'NAME', multiple: true, help: 'only this stack; may be given several times' },
     yes: { type: 'boolean', short: 'y', help: 'do not ask' },
+    'without-data': {
+      type: 'boolean',
+      help: 'also make stacks empty whose data an authorised request has yet to bring from an archive',
+    },
     'no-prune': { type: 'boolean', help: 'leave the stacks that left the fleet alone' },
   },
   async run({ io, json, flags, args, surface, stop, now }) {
@@ -31,7 +35,8 @@ export const command: Command = {
     const saved = file === undefined ? null : await readPlan(file);
     const desk = await surface();
     const ndjson = textFlag(flags, 'output') === 'ndjson';
-    const planned = saved ? await desk.again(saved) : await desk.plan(stacks);
+    const withoutData = flags['without-data'] === true;
+    const planned = saved ? await desk.again(saved, { withoutData }) : await desk.plan(stacks, { withoutData });
     const view = flags['no-prune'] ? { ...planned, gone: { ...planned.gone, removable: [] } } : planned;
     // Machines get what was done as data; the plan is then for the person who looks on.
     if (json || ndjson) io.words(formatPlan(io.inWords, view));
@@ -52,7 +57,8 @@ export const command: Command = {
     }
 
     const progress = await progressOf(io, ndjson ? 'ndjson' : 'people');
-    const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune: !flags['no-prune'] });
+    const prune = !flags['no-prune'];
+    const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData });
     for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
     for (const run of result.removed) io.words(`uninstalled ${run.stack}; its volumes stay`);
     const runs = result.outcome?.runs ?? [];

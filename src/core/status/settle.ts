@@ -176,9 +176,8 @@ export const SETTLE_RULES: readonly Rule[] = [
     gives: (hold, { nowMs }) => held(hold, nowMs, { status: 'False', reason: 'Stopped', message: 'stopped by hand' }),
   }),
   on(['held'], {
-    says: 'a restored stack is held at what was restored, which need not be what the fleet asks for',
-    gives: (hold, { nowMs }) =>
-      held(hold, nowMs, { status: 'False', reason: 'Held', message: 'held at what was restored' }),
+    says: 'a held stack is left as it is: at what was restored, which need not be what the fleet asks for, or unmade until its data is there',
+    gives: (hold, { nowMs }) => held(hold, nowMs, { status: 'False', reason: 'Held', message: 'held' }),
   }),
   on(['invalid'], {
     says: 'a wrong declaration stalls its stack until a new revision',

@@ -2,6 +2,7 @@
 import { type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
 import { type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
 import { Fault } from '../../core/fault.ts';
+import { isTerminal } from '../../core/request/life.ts';
 import { effectiveSettings } from '../../core/spec/backup.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { ArchiveStore, Listed, Verification } from '../../ports/archive.ts';
@@ -9,9 +10,11 @@ import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
+import type { MadeCommit } from './archive-source.ts';
 import { tookKey } from './backup.ts';
 import { drilledAtMs, drilledKey, drillingRecords } from './drill-record.ts';
 import { replicaNamed, replicaStatuses } from './replicate.ts';
+import { restorePin, unfinishedRestores } from './restore.ts';
 
 /** Named value: public keys of other controllers that a person trusts, base64. */
 export const TRUSTED_KEYS = 'archive-keys';
@@ -113,9 +116,15 @@ export class Archives {
     for (const one of all)
       if (one.kind === 'group')
         for (const member of one.members) pins.set(member.archive, `group archive ${one.id.slice(0, 12)}`);
-    for (const [id, why] of this.#pinnedByRequests()) pins.set(id, why);
-    for (const { stack: of, archives } of drillingRecords(this.#house.store))
-      for (const id of archives) pins.set(id, `the drill of ${of}`);
+    const pin = (found: ReadonlyMap<string, string>): void => {
+      for (const [id, why] of found) pins.set(id, why);
+    };
+    pin(await this.#askedFor(at.revision.commit));
+    pin(this.#needed());
+    const unread = all.find((one) => one.kind === 'damaged');
+    // It may be a group, also one of a newer version, and name any of them.
+    if (unread)
+      for (const one of all) if (!pins.has(one.id)) pins.set(one.id, `${unread.id.slice(0, 12)}, which cannot be read`);
     const byStack = new Map<string, Archive[]>();
     for (const one of all)
       if (one.kind === 'archive' && (stack === undefined || one.stack === stack))
@@ -133,7 +142,8 @@ export class Archives {
     }
     if (remove) {
       for (const { id, isKept } of verdicts) {
-        if (isKept) continue;
+        // Somebody may have come to need it while others were removed.
+        if (isKept || this.#needed().has(id)) continue;
         await this.#own.remove(id);
         if (this.#isReplica) continue;
         for (const key of [readKey(id), drilledKey(id), tookKey(id)]) this.#house.store.deleteValue(key);
@@ -171,10 +181,41 @@ export class Archives {
     };
   }
 
-  /** Requests that are open or at work need their archive; an unreadable one needs what it may need, so nothing is guessed of it. */
-  #pinnedByRequests(): readonly (readonly [string, string])[] {
-    const pins = this.#house.store.values('archive-pin/');
-    return [...pins].map(([key, why]) => [key.slice('archive-pin/'.length), String(why)] as const);
+  /** What is at work, or deployed, from which archive. */
+  #needed(): ReadonlyMap<string, string> {
+    const { store } = this.#house;
+    const needed = new Map<string, string>();
+    for (const [key, why] of store.values('archive-pin/')) needed.set(key.slice('archive-pin/'.length), String(why));
+    // One pin holds one reason: whoever goes takes it along, also when others need the archive too.
+    for (const { archive, stack } of store.values('restored/').values() as Iterable<MadeCommit>)
+      needed.set(archive, restorePin(stack));
+    for (const { plan } of unfinishedRestores(this.#house)) needed.set(plan.archive, restorePin(plan.target));
+    for (const { stack, archives } of drillingRecords(store))
+      for (const archive of archives) needed.set(archive, `the drill of ${stack}`);
+    return needed;
+  }
+
+  /** By requests that may still be carried out. Throws what keeps them from being read: then nothing is known to be superfluous. */
+  async #askedFor(tip: string): Promise<ReadonlyMap<string, string>> {
+    const asked = new Map<string, string>();
+    if (!this.#house.trust?.anchor) return asked;
+    const { lookAtTrust } = await import('../trust/look.ts');
+    const { requests, ledger } = await lookAtTrust(this.#house, tip);
+    for (const { id, evaluation } of requests) {
+      const { request } = evaluation;
+      const state = ledger.snapshot(id)?.state;
+      if (request === null || !('archive' in request) || request.archive === undefined) continue;
+      if (state !== undefined && isTerminal(state)) continue;
+      asked.set(request.archive, `the request ${id}`);
+      const members = await this.#membersOf(request.archive);
+      for (const member of members) asked.set(member, `the request ${id}`);
+    }
+    return asked;
+  }
+
+  async #membersOf(id: string): Promise<readonly string[]> {
+    const listed = (await this.#own.list()).find((one) => one.id === id);
+    return listed?.kind === 'group' ? listed.members.map((one) => one.archive) : [];
   }
 }
 

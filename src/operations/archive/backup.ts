@@ -73,7 +73,6 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
   const { signal, purpose = 'backup' } = options;
   const applied = store.applied(stack);
   if (!applied) throw new Fault('NOT_FOUND', `stack ${stack} is not deployed, so there is nothing to back up`);
-  const leases = options.within ? null : holdLeases(house, [stack], undefined, { alone: true });
   const hooks: HookRecord[] = [];
   const begun: RunRecord = {
     id: clock.id(),
@@ -88,10 +87,11 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
     message: '',
     changes: [],
   };
-  store.putRun(begun);
   const end = (outcome: RunRecord['outcome'], message: string): void =>
     store.putRun({ ...begun, hooks, endedAtMs: clock.nowMs(), outcome, message: house.redact(message) });
+  const leases = options.within ? null : holdLeases(house, [stack], undefined, { alone: true });
   try {
+    store.putRun(begun);
     if (!options.within) await takeUpHooks(bench, [stack], options);
     await wake(bench, stack, signal);
     const subject = await deployedSubject(bench, applied, signal);
@@ -161,8 +161,8 @@ async function capture(
         records.push({ kind, name, format: 'tar+zstd', blob, ...(await reading.done) });
       }
     } finally {
-      // Also when it was called off: nothing stays at rest.
-      await wake(bench, stack.name, signal.aborted ? new AbortController().signal : signal);
+      // Also when it is called off, before or meanwhile: nothing stays at rest.
+      await wake(bench, stack.name, new AbortController().signal);
     }
     const put = async (bytes: Uint8Array) => {
       const blob = await archives.store.putBlob(once(bytes), signal);

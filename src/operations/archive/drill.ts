@@ -22,7 +22,7 @@ import { drillVault } from './drill-vault.ts';
 import { bootName } from './first-boot.ts';
 import { putGeneration } from './generations.ts';
 import { liveFleet, planRestore, readArchive, toolsOf } from './plan-restore.ts';
-import { DRILL_IDS, recordKey, restore } from './restore.ts';
+import { DRILL_IDS, recordKey, restore, restorePin } from './restore.ts';
 
 /** One at a time, whoever asks: there is one lease for all of them. */
 const LEASE = '@drill';
@@ -315,9 +315,12 @@ async function takeAway(bench: Workbench, name: string, signal: AbortSignal): Pr
   store.forget(name);
 }
 
-function forgetRecords(store: Store, { id, pinsBefore }: DrillingRecord): void {
+function forgetRecords(store: Store, { id, names, pinsBefore }: DrillingRecord): void {
   for (const key of store.values(`${recordKey(`${DRILL_IDS}${id}`)}-`).keys()) store.deleteValue(key);
-  for (const [archive, why] of Object.entries(pinsBefore))
+  for (const [archive, why] of Object.entries(pinsBefore)) {
+    // Whoever came to need the archive meanwhile goes on needing it.
+    if (!names.some((name) => store.value(pinKey(archive)) === restorePin(name))) continue;
     if (why === null) store.deleteValue(pinKey(archive));
     else store.putValue(pinKey(archive), why);
+  }
 }

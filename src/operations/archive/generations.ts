@@ -130,20 +130,29 @@ export async function sweepKept(bench: Workbench, signal: AbortSignal): Promise<
   if (due.length === 0 || payloads === null) return [];
   const { containers } = (await bench.look.fresh('known')).observed;
   const removed: string[] = [];
-  for (const one of due) {
-    if (isLive(bench, one)) continue;
+  const remove = async (one: Kept): Promise<void> => {
+    if (isLive(bench, one)) return;
     const users = containers.filter((container) =>
       container.mounts.some((mount) => mount.name === one.name || mount.source === one.name),
     );
     // Ended jobs are kept for their logs alone.
-    if (users.some((user) => !user.oneOff || user.state === 'running')) continue;
+    if (users.some((user) => !user.oneOff || user.state === 'running')) return;
     for (const user of users) await runtime.remove(user.id, signal);
     if (one.kind === 'volume') await payloads.removeVolume(one.name, signal);
     else await files.removeFolder(one.name);
     store.deleteValue(`owned/${one.name}`);
     forgetKept(store, one.name);
     removed.push(one.name);
-  }
+  };
+  let failed: { readonly error: unknown } | null = null;
+  for (const one of due)
+    try {
+      await remove(one);
+    } catch (error) {
+      // One that cannot go keeps no other from going.
+      failed ??= { error };
+    }
+  if (failed !== null) throw failed.error;
   return removed;
 }
 

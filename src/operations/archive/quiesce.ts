@@ -24,11 +24,14 @@ export async function rest(
   signal: AbortSignal,
 ): Promise<void> {
   const { store, runtime } = bench.house;
-  const running = projectContainers(await bench.look.fresh('known'), project).filter((one) => one.state === 'running');
+  const running = projectContainers(await bench.look.fresh('known'), project).filter(
+    (one) => one.state === 'running' || one.state === 'restarting',
+  );
   const rested: Rested[] = [];
   for (const one of running) {
     const way = how.get(one.service) ?? 'none';
-    if (way !== 'none') rested.push({ id: one.id, how: way });
+    // One that crashes and comes up again would write at its next start; it cannot be paused.
+    if (way !== 'none') rested.push({ id: one.id, how: one.state === 'restarting' ? 'stop' : way });
   }
   if (rested.length === 0) return;
   store.putValue(restKey(stack), rested);

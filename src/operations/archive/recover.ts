@@ -191,7 +191,7 @@ export const recoverRecord = (house: Pick<House, 'store'>, id: string): RecoverR
 
 /**
  * With the leases of all targets held. A second call with the same `id` finishes what the first left. What was done, in words. Throws
- * RESTORE_FAILED with what became of each when one of them failed; CANCELLED or ENGINE_UNREACHABLE when it is to be gone on with.
+ * RESTORE_FAILED with what became of each when one of them failed; CANCELLED, ENGINE_UNREACHABLE or LOCK_HELD when it is to be gone on with.
  */
 export async function recover(
   bench: Workbench,
@@ -245,7 +245,8 @@ export async function recover(
         say(target, { state: 'done', message: `is what archive ${step.restore.archive.slice(0, 12)} holds` });
       } catch (error) {
         const fault = asFault(error, 'RESTORE_FAILED');
-        if (signal.aborted || isPassing(fault.code)) throw fault;
+        // Somebody else has the stack: nothing was begun, and its turn comes.
+        if (signal.aborted || isPassing(fault.code) || fault.code === 'LOCK_HELD') throw fault;
         say(target, { state: 'failed', message: redact(fault.message) });
       }
     }

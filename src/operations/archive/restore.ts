@@ -68,6 +68,8 @@ export interface RestoreRecord {
 export const recordKey = (id: string): string => `restore/${id}`;
 const RESTORE_LABEL = 'dev.windlass.restore';
 const pinKey = (archive: string): string => `archive-pin/${archive}`;
+/** Why an archive is kept that a stack runs from. */
+export const restorePin = (target: string): string => `the stack ${target} is restored from it`;
 
 export const restoreRecord = (house: Pick<House, 'store'>, id: string): RestoreRecord | null =>
   (house.store.value(recordKey(id)) as RestoreRecord | undefined) ?? null;
@@ -105,27 +107,35 @@ export async function restore(bench: Workbench, plan: RestorePlan, options: Rest
   const volumes = await volumesOf(bench, plan.target);
   // No deploy of this process may be at it: what the restore deploys itself comes inside of this lease.
   const leases = holdLeases(bench.house, leased(plan), () => {}, { first: true });
-  const record: RestoreRecord = {
-    id,
-    plan,
-    phase: 'begun',
-    startedAtMs: clock.nowMs(),
-    endedAtMs: 0,
-    before: {
-      generation: generationOf(store, plan.target),
-      hold: store.holds(plan.target).find((one) => one.kind === 'held' && one.service === '') ?? null,
-      volumes,
-    },
-    safetyArchive: null,
-    vaultBefore: null,
-    staged: [],
-    isBooting: false,
-    fault: null,
-    items: {},
-  };
-  store.putValue(recordKey(id), record);
+  let record: RestoreRecord;
+  try {
+    record = begun(bench.house, id, plan, volumes);
+    store.putValue(recordKey(id), record);
+  } catch (error) {
+    leases.release();
+    throw error;
+  }
   await new Restoring(bench, record, leases, options).run();
 }
+
+const begun = ({ store, clock }: House, id: string, plan: RestorePlan, volumes: readonly string[]): RestoreRecord => ({
+  id,
+  plan,
+  phase: 'begun',
+  startedAtMs: clock.nowMs(),
+  endedAtMs: 0,
+  before: {
+    generation: generationOf(store, plan.target),
+    hold: store.holds(plan.target).find((one) => one.kind === 'held' && one.service === '') ?? null,
+    volumes,
+  },
+  safetyArchive: null,
+  vaultBefore: null,
+  staged: [],
+  isBooting: false,
+  fault: null,
+  items: {},
+});
 
 /** Brings one that a dead controller left to its end: the new data whole, or the old. Nothing to do for one that ended. */
 export async function resumeRestore(bench: Workbench, id: string, options: Omit<RestoreOptions, 'id'>): Promise<void> {
@@ -271,7 +281,7 @@ class Restoring {
       untilMs: 0,
       service: '',
     });
-    store.putValue(pinKey(plan.archive), `the stack ${plan.target} is restored from it`);
+    store.putValue(pinKey(plan.archive), restorePin(plan.target));
     putMade(store, plan.made);
   }
 

@@ -72,6 +72,12 @@ export function stackOf(work: RequestWork): string {
   return work.plan.target;
 }
 
+/** Stacks that it is to bring back from an archive. */
+export function broughtBack(work: RequestWork): readonly string[] {
+  if (work.operation === 'purge') return [];
+  return work.operation === 'recover' ? stepsOf(work.plan).map((one) => one.target) : [work.plan.target];
+}
+
 /** Leases that are to be held around it. Restores hold their own; so does a clone, whose backup shares its stack with nobody. */
 export function leasesOf(work: RequestWork): readonly string[] {
   return work.operation === 'purge' ? [work.plan.stack] : [];
@@ -94,15 +100,15 @@ export async function doWork(
     const gone = await purge(bench.house, work.plan, options.signal);
     return gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
   }
-  const with_ = restoreOptions(bench, options);
-  if (work.operation === 'recover') return recover(bench, work.plan, { ...with_, id });
+  const safely = restoreOptions(bench, options);
+  if (work.operation === 'recover') return recover(bench, work.plan, { ...safely, id });
   if (work.operation !== 'restore') {
     const archiveLive = async (stack: string) =>
       (await backup(bench, stack, { ...options, trigger: `request ${id}` })).archive;
-    return clone(bench, work.plan, { ...with_, id, archiveLive });
+    return clone(bench, work.plan, { ...safely, id, archiveLive });
   }
-  if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...with_, id });
-  else await resumeRestore(bench, id, with_);
+  if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...safely, id });
+  else await resumeRestore(bench, id, safely);
   const record = restoreRecord(bench.house, id);
   if (record?.phase !== 'done')
     throw new Fault(

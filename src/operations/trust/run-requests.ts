@@ -7,8 +7,10 @@ import type { RunRecord } from '../../core/status/event.ts';
 import type { Receipt } from '../../ports/ledger.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
+import { holdUnrestored, intentKey, targetsOf } from './awaited.ts';
 import { lookAtTrust, type RequestAt, type TrustLook } from './look.ts';
 import {
+  broughtBack,
   changesOf,
   doWork,
   leasesOf,
@@ -21,7 +23,8 @@ import {
 /** The reason of one that may run, and cannot yet. */
 const WAITS = 'waits';
 
-const intentKey = (id: string): string => `request-intent/${id}`;
+/** Nothing came of it yet, and nothing speaks against it. */
+const LATER: ReadonlySet<string> = new Set(['CANCELLED', 'ENGINE_UNREACHABLE', 'LOCK_HELD']);
 
 export interface RequestsDone {
   readonly ran: readonly RequestSnapshot[];
@@ -204,6 +207,8 @@ async function runOne(
     if (answer.kind === 'refused') return null;
     return await act(bench, look, at.id, work, claimed, signal);
   } catch (error) {
+    // It is claimed, and goes on as soon as whoever has the stack lets go of it.
+    if (error instanceof Fault && error.code === 'LOCK_HELD') return null;
     store.appendEvent({
       atMs: clock.nowMs(),
       stack: stackOf(at.evaluation),
@@ -277,8 +282,10 @@ async function act(
     const fault = asFault(error, 'ENGINE_REFUSED');
     const message = redact(fault.message);
     store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'failed', message });
-    // Stopped or out of reach: what is left is finished at the next look.
-    if (fault.code === 'CANCELLED' || fault.code === 'ENGINE_UNREACHABLE' || signal.aborted) throw fault;
+    // Stopped, out of reach, or a stack of it in the hands of somebody else: what is left is finished at the next look.
+    if (LATER.has(fault.code) || signal.aborted) throw fault;
+    // Before it is over: at no moment may git bring up empty what it did not bring back.
+    holdUnrestored(house, id, broughtBack(work));
     return end(
       bench,
       look,
@@ -317,6 +324,8 @@ async function finishClaimed(
     if (work === undefined) {
       // Nothing tells what it was about to touch, so nothing is touched: not even once more.
       const detail = 'it was interrupted, and its intent is not on record';
+      const request = look.requests.find(({ id }) => id === snapshot.id)?.evaluation.request;
+      if (request) holdUnrestored(house, snapshot.id, targetsOf(request));
       done.push(
         end(
           bench,

@@ -1,0 +1,225 @@
+// Data that a request has yet to bring: on a bare machine nothing is made empty in its place, before it ran or after it failed, until a person
+// says so; and what it asks for is kept. Which requests there are is told by hand here: how they are judged is tested elsewhere.
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { encodeGroup } from '../../src/core/archive/manifest.ts';
+import { Fault } from '../../src/core/fault.ts';
+import type { Request } from '../../src/core/spec/request.ts';
+import { Archives } from '../../src/operations/archive/archives.ts';
+import { holdLeases } from '../../src/operations/leases.ts';
+import { runRequests } from '../../src/operations/trust/run-requests.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
+import type { Ledger } from '../../src/ports/ledger.ts';
+import { Surface } from '../../src/surface.ts';
+import { never, RestoreWorld } from './restore-world.ts';
+
+const told = vi.hoisted(() => ({ look: (): unknown => ({}) }));
+vi.mock('../../src/operations/trust/look.ts', () => ({ lookAtTrust: async () => told.look() }));
+
+const compose = (name: string): Record<string, string> => ({
+  [`stacks/${name}/stack.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\ngroup: shop\n',
+  [`stacks/${name}/compose.yaml`]:
+    'services: { web: { image: "windlass-test/busybox:1", volumes: ["data:/data"] } }\nvolumes: { data: {} }\n',
+});
+const FILES = { ...compose('one'), ...compose('two') };
+
+const worlds: RestoreWorld[] = [];
+const ledgers: Ledger[] = [];
+afterEach(() => {
+  for (const ledger of ledgers.splice(0)) ledger.close();
+  for (const world of worlds.splice(0)) world.dispose();
+});
+
+/** A group archive of a machine that is gone, and a bare one whose fleet declares the same. */
+async function bare() {
+  const gone = new RestoreWorld();
+  worlds.push(gone);
+  gone.sim.source.push(FILES);
+  await gone.sim.apply();
+  const members = [];
+  for (const stack of ['one', 'two'])
+    members.push({ stack, archive: await gone.archive(stack, { volumes: { data: `old ${stack}` } }) });
+  const { bytes } = encodeGroup({
+    format: 'windlass-group',
+    version: 1,
+    madeAtMs: gone.sim.clock.nowMs(),
+    group: 'shop',
+    members,
+    edges: [],
+    windlass: '0.0.0',
+  });
+  const archive = await gone.archives.putManifest(bytes, 'signed\n');
+
+  const world = new RestoreWorld(2);
+  worlds.push(world);
+  cpSync(join(gone.sim.dir, 'archives'), join(world.sim.dir, 'archives'), { recursive: true });
+  const tip = world.sim.source.push(FILES);
+  const ledger = openLedger({ directory: world.sim.dir, fleet: 'f' });
+  ledgers.push(ledger);
+  const trust = { deploy: 'none' as const, anchor: {} as never, ledger, files: async () => ({}) };
+  const house = { ...world.sim.house, trust };
+  world.bench = new Workbench(house);
+  const request: Request = {
+    apiVersion: 'windlass/v1',
+    kind: 'Recover',
+    stacks: ['one', 'two'],
+    archive,
+    reason: 'the machine burned down',
+    expires: '2030-01-01T00:00:00Z',
+  };
+  const tell = (state: string): void => {
+    told.look = () => ({
+      requests: [
+        {
+          id: 'back',
+          path: 'requests/back.yaml',
+          bytes: new Uint8Array(),
+          evaluation: {
+            state,
+            reason: state,
+            detail: '',
+            request,
+            subject: 's',
+            requester: null,
+            approvals: [],
+            nonces: ['n'],
+          },
+        },
+      ],
+      misnamed: [],
+      passedOver: 0,
+      objects: new Map(),
+      chain: { effective: { sha256: 'p', bytes: new Uint8Array() } },
+      ledger,
+      tip,
+    });
+  };
+  tell('ready');
+  const run = () => world.sim.run(runRequests(world.bench, tip, never));
+  const plan = async (options?: { withoutData?: boolean }) => {
+    const { work, held } = await new Surface(house).plan([], options);
+    return {
+      work: work.map((one) => one.name).sort(),
+      held: Object.fromEntries([...held].map(([name, { reason }]) => [name, reason])),
+    };
+  };
+  return { world, house, ledger, tell, run, plan, tip, archive, members };
+}
+
+describe('a stack whose data a request is to bring', () => {
+  it('is not made by an apply before that, which says why, unless it is told to', async () => {
+    const { plan } = await bare();
+    const why = 'the request back brings it back from an archive first';
+    expect(await plan()).toEqual({ work: [], held: { one: why, two: why } });
+    expect(await plan({ withoutData: true })).toEqual({ work: ['one', 'two'], held: {} });
+  });
+
+  it('is not made either while it cannot be told what requests there are', async () => {
+    const { plan } = await bare();
+    told.look = () => {
+      throw new Fault('GIT_OBJECT_MISSING', 'a commit is missing');
+    };
+    const why = 'whether a request brings it back from an archive first cannot be told: a commit is missing';
+    expect(await plan()).toEqual({ work: [], held: { one: why, two: why } });
+  });
+
+  it('stays unmade after the request failed, until a person resumes it', async () => {
+    const { world, house, ledger, tell, run, plan } = await bare();
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    await run();
+    expect(ledger.snapshot('back')).toMatchObject({ state: 'failed', reason: 'RESTORE_FAILED' });
+    tell('refused');
+    const lost = ['one', 'two'].filter((name) => house.store.applied(name) === null);
+    expect(lost).toHaveLength(1);
+    const [name = ''] = lost;
+    expect(await plan()).toEqual({
+      work: [],
+      held: {
+        [name]: `the request back did not bring it back from its archive; \`windlass resume ${name}\` deploys it without that data`,
+        // What came back is held at what was restored.
+        [name === 'one' ? 'two' : 'one']: expect.stringMatching(/^restored from archive/),
+      },
+    });
+    new Surface(house).release(name);
+    expect((await plan()).work).toEqual([name]);
+  });
+
+  it('waits on while its request is cut off after its claim', async () => {
+    const { world, house, ledger, tell, run, plan } = await bare();
+    world.sim.world.failNext('up', new Fault('ENGINE_UNREACHABLE', 'gone'), 1);
+    await run().catch(() => {});
+    expect(ledger.snapshot('back')?.state).toBe('executing');
+    tell('refused');
+    expect((await plan()).work).toEqual([]);
+    await run();
+    expect(ledger.snapshot('back')?.state).toBe('succeeded');
+    expect(['one', 'two'].map((name) => house.store.applied(name)?.stack)).toEqual(['one', 'two']);
+    expect(world.sees('one-web-1', '/data')).toBe('old one');
+  });
+});
+
+describe('a request whose stack somebody else has', () => {
+  it('is not spent by that: it goes on when the stack is let go', async () => {
+    const { world, house, ledger, tell, run } = await bare();
+    const leases = holdLeases(house, ['two'], undefined, { alone: true });
+    await run();
+    expect(ledger.snapshot('back')?.state).toBe('executing');
+    leases.release();
+    tell('refused');
+    await run();
+    expect(ledger.snapshot('back')?.state).toBe('succeeded');
+    expect(world.sees('two-web-1', '/data')).toBe('old two');
+  });
+});
+
+describe('an archive that a request names', () => {
+  it('is kept with its members while the request may still be carried out, whatever `keep` says', async () => {
+    const { world, house, ledger, run, archive, members } = await bare();
+    const keep = { ...FILES };
+    keep['stacks/one/stack.yaml'] += 'backup: { keep: { last: 1 } }\n';
+    const at = await world.bench.reader.read(world.sim.source.push(keep));
+    await world.sim.clock.advance(600_000);
+    await world.archive('one', { volumes: { data: 'newer' } });
+    // Without the group, which keeps its members anyway.
+    await world.archives.remove(archive);
+    const why = async () => {
+      const verdicts = await new Archives(house).prune(at, 'one', false);
+      return verdicts.find(({ id }) => id === members[0]?.archive);
+    };
+    expect(await why()).toMatchObject({ isKept: false });
+    const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[] };
+    const [one] = requests;
+    const request = { ...one?.evaluation.request, kind: 'Restore', stack: 'one', archive: members[0]?.archive };
+    told.look = () => ({ ...more, requests: [{ ...one, evaluation: { ...one?.evaluation, request } }] });
+    expect(await why()).toMatchObject({ isKept: true, why: ['pinned by the request back'] });
+    await run();
+    expect(ledger.snapshot('back')?.state).toBe('succeeded');
+    expect(await why()).toMatchObject({ isKept: true, why: ['pinned by the stack one is restored from it'] });
+    told.look = () => {
+      throw new Fault('GIT_OBJECT_MISSING', 'a commit is missing');
+    };
+    await expect(new Archives(house).prune(at, 'one', true)).rejects.toThrow('a commit is missing');
+    expect((await world.archives.list()).map(({ id }) => id)).toContain(members[0]?.archive);
+  });
+
+  it('is kept while another one cannot be read, which may be a group that names it', async () => {
+    const { world, house, tell, archive, members } = await bare();
+    tell('refused');
+    const keep = { ...FILES };
+    keep['stacks/one/stack.yaml'] += 'backup: { keep: { last: 1 } }\n';
+    const at = await world.bench.reader.read(world.sim.source.push(keep));
+    await world.sim.clock.advance(600_000);
+    await world.archive('one', { volumes: { data: 'newer' } });
+    const path = join(world.sim.dir, 'archives', 'manifests', `${archive}.json`);
+    const { chmodSync, writeFileSync } = await import('node:fs');
+    chmodSync(path, 0o600);
+    writeFileSync(path, '{"format":"windlass-group","version":9}');
+    const verdicts = await new Archives(house).prune(at, 'one', false);
+    expect(verdicts.find(({ id }) => id === members[0]?.archive)).toMatchObject({
+      isKept: true,
+      why: [`pinned by ${archive.slice(0, 12)}, which cannot be read`],
+    });
+  });
+});
