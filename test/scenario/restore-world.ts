@@ -63,6 +63,10 @@ export class Process {
   }
 }
 
+/** At which calls of a story, from 1, it is worth dying: of alike calls in a row at the first and the last. */
+export const crashPoints = (story: readonly string[]): readonly number[] =>
+  story.flatMap((name, at) => (name === story[at - 1] && name === story[at + 1] ? [] : [at + 1]));
+
 export class RestoreWorld {
   readonly sim: SimHouse;
   readonly archives: DirStore;
