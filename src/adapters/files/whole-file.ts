@@ -1,5 +1,5 @@
 // Whole file: a large file that is there as a whole or not at all, and one that is read from its beginning to its end.
-import { createReadStream } from 'node:fs';
+import { constants } from 'node:fs';
 import { link, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Fault } from '../../core/fault.ts';
@@ -39,10 +39,17 @@ export async function writeWhole(
   }
 }
 
-/** Throws FILES_FAILED when it cannot be read. */
+/** Throws FILES_FAILED when it cannot be read, or is no regular file. */
 export async function* readThrough(path: string): AsyncGenerator<Uint8Array> {
   try {
-    yield* createReadStream(path, { highWaterMark: 1024 * 1024 }) as AsyncIterable<Uint8Array>;
+    // Without O_NONBLOCK the opening of a pipe waits for its writer, and nothing ends that.
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      if (!(await file.stat()).isFile()) throw new Fault('FILES_FAILED', `${path} is no regular file`);
+      yield* file.createReadStream({ highWaterMark: 1024 * 1024, autoClose: false }) as AsyncIterable<Uint8Array>;
+    } finally {
+      await file.close();
+    }
   } catch (error) {
     if (error instanceof Fault || typeof (error as { code?: string }).code !== 'string') throw error;
     throw new Fault('FILES_FAILED', `${path} cannot be read: ${(error as Error).message}`, { cause: error });
