@@ -15,6 +15,8 @@ export interface Patience {
   readonly deadlineMs: number;
   /** Before the second try; doubled before each further one. */
   readonly pauseMs: number;
+  /** Since the first try began: no further one begins later. Default: twice the deadline. */
+  readonly lastTryMs?: number;
 }
 
 export const PATIENCE: Patience = { tries: 5, deadlineMs: 60_000, pauseMs: 300 };
@@ -27,6 +29,8 @@ export async function attempt<T>(
   signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  const beganMs = performance.now();
+  const lastTryMs = patience.lastTryMs ?? 2 * patience.deadlineMs;
   for (let tried = 1; ; tried++) {
     throwIfCancelled(signal);
     try {
@@ -34,7 +38,8 @@ export async function attempt<T>(
     } catch (error) {
       throwIfCancelled(signal);
       if (!(error instanceof Passing)) throw error;
-      if (tried >= patience.tries) throw unreachable(what, error, tried);
+      // Whoever answers byte by byte would else take the deadline as often as there are tries.
+      if (tried >= patience.tries || performance.now() - beganMs >= lastTryMs) throw unreachable(what, error, tried);
     }
     await pause(patience, tried, signal);
   }

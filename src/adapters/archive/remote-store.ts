@@ -51,6 +51,8 @@ const POLL_MS = 250;
 const FORGOTTEN_MS = 7 * 86_400_000;
 const WIDTH = 8;
 const NOTE_BYTES = 1024 * 1024;
+/** Less than this within a deadline is a server that will never be done, although it is never silent. */
+const PACE_BYTES = 16 * 1024;
 
 interface Note {
   readonly key: string;
@@ -155,7 +157,7 @@ export class RemoteStore implements ArchiveStore {
       try {
         stream = await this.#objects.stream(key, at, signal);
         if (stream === null) break;
-        for await (const chunk of untilAborted(stream, signal)) {
+        for await (const chunk of paced(untilAborted(stream, signal), this.#patience.deadlineMs)) {
           throwIfCancelled(signal);
           at += chunk.length;
           hash.update(chunk);
@@ -166,8 +168,8 @@ export class RemoteStore implements ArchiveStore {
       } catch (error) {
         throwIfCancelled(signal);
         if (!(error instanceof Passing)) throw asArchiveFault(error, what);
-        // What went on is a new beginning: a long blob may break off often.
-        if (at > began) tried = 1;
+        // What went on well is a new beginning: a long blob may break off often.
+        if (at - began >= PACE_BYTES) tried = 1;
         if (tried >= this.#patience.tries) throw unreachable(what, error, tried);
       }
       await pause(this.#patience, tried, signal);
@@ -515,6 +517,22 @@ const CONTENT_FAULTS: ReadonlySet<string> = new Set([
   'ARCHIVE_TOO_NEW',
 ]);
 const isContentFault = (fault: Fault): boolean => CONTENT_FAULTS.has(fault.code);
+
+/** Throws Passing when the source keeps us waiting so long for the next `PACE_BYTES`. The reader's own time does not count. */
+async function* paced(source: AsyncIterable<Uint8Array>, windowMs: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  let waitedMs = 0;
+  let askedMs = performance.now();
+  for await (const chunk of source) {
+    bytes += chunk.length;
+    waitedMs += performance.now() - askedMs;
+    if (bytes >= PACE_BYTES) [bytes, waitedMs] = [0, 0];
+    else if (waitedMs > windowMs)
+      throw new Passing(`the server sent less than ${PACE_BYTES / 1024} KiB within ${windowMs / 1000} s`);
+    yield chunk;
+    askedMs = performance.now();
+  }
+}
 
 /** A store that does not answer says nothing about what it holds. */
 function judged(error: unknown): 'missing' | 'damaged' {

@@ -215,7 +215,8 @@ export class SftpObjects implements RemoteObjects {
   async #attempt<T>(what: string, work: () => Promise<T>): Promise<T> {
     try {
       // Calls have deadlines of their own; here is one for all of them together.
-      const patience = { ...this.#patience, deadlineMs: this.#patience.deadlineMs * 10 };
+      const { deadlineMs } = this.#patience;
+      const patience = { lastTryMs: 2 * deadlineMs, ...this.#patience, deadlineMs: deadlineMs * 10 };
       return await attempt(`${this.place}: ${what}`, patience, undefined, work);
     } catch (error) {
       throw this.#fault(what, error);

@@ -54,6 +54,8 @@ export type S3Behaviour =
   /** After so many bytes of the body of the answer. */
   | { readonly kind: 'cut-body'; readonly atByte: number }
   | { readonly kind: 'hang' }
+  /** Byte by byte, one in so many milliseconds. */
+  | { readonly kind: 'drip'; readonly everyMs: number }
   /** Other content of the same length. */
   | { readonly kind: 'spoil' }
   /** 200 with an error in it. */
@@ -159,7 +161,8 @@ export class S3Double {
     const answer = async (status: number, xml = '', headers: Record<string, string> = {}): Promise<void> => {
       if (how?.kind === 'cut') return void incoming.socket.destroy();
       outgoing.writeHead(status, { date: new Date().toUTCString(), ...headers });
-      outgoing.end(xml);
+      if (how?.kind === 'drip') await drip(outgoing, Buffer.from(xml), how.everyMs);
+      outgoing.end(how?.kind === 'drip' ? '' : xml);
     };
     const uploadId = url.searchParams.get('uploadId');
     const upload = uploadId === null ? null : this.uploads.get(uploadId);
@@ -267,11 +270,14 @@ export class S3Double {
     for await (const chunk of this.#read(stored, from, to)) {
       const bytes = Buffer.from(chunk);
       if (how?.kind === 'spoil') bytes[0]! ^= 1;
+      if (how?.kind === 'drip') await drip(outgoing, bytes, how.everyMs);
       if (how?.kind === 'cut-body' && sent + bytes.length > how.atByte) {
         outgoing.write(bytes.subarray(0, how.atByte - sent), () => outgoing.destroy());
         return;
       }
       sent += bytes.length;
+      if (outgoing.destroyed) return;
+      if (how?.kind === 'drip') continue;
       if (!outgoing.write(bytes)) await new Promise((resolve) => outgoing.once('drain', resolve));
     }
     outgoing.end();
@@ -387,4 +393,13 @@ function wrongSignature(incoming: IncomingMessage, url: URL, region: string): st
   const text = ['AWS4-HMAC-SHA256', time, scope, createHash('sha256').update(canonical).digest('hex')].join('\n');
   const key = hmac(hmac(hmac(hmac(`AWS4${SECRET_KEY}`, day), where), 's3'), 'aws4_request');
   return timingSafeEqual(hmac(key, text), Buffer.from(signature, 'hex')) ? null : 'SignatureDoesNotMatch';
+}
+
+/** Until the other side goes away. */
+async function drip(outgoing: ServerResponse, bytes: Uint8Array, everyMs: number): Promise<void> {
+  for (const byte of bytes) {
+    if (outgoing.destroyed) return;
+    outgoing.write(Buffer.of(byte));
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+  }
 }

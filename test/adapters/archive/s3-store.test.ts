@@ -125,6 +125,21 @@ describe('the s3 store', () => {
     expect(fault.message).toContain('said nothing');
   });
 
+  it('gives up a list and a read that come byte by byte, although they never stand still', async () => {
+    const store = open();
+    const { digest } = await store.putBlob(chunksOf(randomBytes(60 * KIB)));
+    double.behave = (call) =>
+      call.method === 'GET' && (call.query.has('list-type') || (isBlob(call) && call.headers.range !== 'bytes=0-0'))
+        ? { kind: 'drip', everyMs: 20 }
+        : null;
+    const before = double.calls.length;
+    expect(await faultOf(store.list())).toMatchObject({ code: 'ARCHIVE_UNREACHABLE' });
+    // Not as often as there are tries.
+    expect(double.calls.length - before).toBeLessThan(PATIENCE.tries);
+    const fault = await faultOf(readAll(store.readBlob(digest)));
+    expect(fault).toMatchObject({ code: 'ARCHIVE_UNREACHABLE', message: expect.stringContaining('less than 16 KiB') });
+  });
+
   it('does not blame the server while the reader takes his time', async () => {
     const store = open({ idleMs: 60 });
     const content = randomBytes(300 * KIB);
