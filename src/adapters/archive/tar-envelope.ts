@@ -144,7 +144,10 @@ function parseHeader(bytes: Uint8Array): {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = (from: number, to: number) => header.toString('latin1', from, to);
   if (text(257, 263) !== 'ustar\0')
-    throw new Fault('ARCHIVE_INVALID', 'this is no archive of Windlass: no ustar header where one is expected');
+    throw new Fault(
+      'ARCHIVE_INVALID',
+      'this is no archive of Windlass, or not a whole one: what `windlass backups export` writes is imported',
+    );
   const sum = /^([0-7]{6})\0 $/.exec(text(148, 156));
   if (!sum || Number.parseInt(sum[1]!, 8) !== sumOf(header))
     throw new Fault('ARCHIVE_INVALID', 'the archive is damaged: a header has a wrong sum');

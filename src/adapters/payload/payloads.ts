@@ -338,9 +338,13 @@ function entryRules(target: PayloadTarget): (entry: TarEntry) => void {
 /** Better no archive than one that no restore takes. */
 function refuseDevice({ path, type }: TarEntry): void {
   if (type !== 'character-device' && type !== 'block-device') return;
-  throw new Fault('PAYLOAD_FAILED', `${path} is a device node, which is never restored: exclude it`, {
-    data: { path },
-  });
+  throw new Fault(
+    'PAYLOAD_FAILED',
+    `${path} is a device node, which is never restored: name it in \`exclude:\` of the stack's backup.yaml`,
+    {
+      data: { path },
+    },
+  );
 }
 
 function lostByEngine({ holds }: TarSummary): string[] {
