@@ -721,7 +721,7 @@ export class Controller {
       (one) => !isRunningHere(this.#house, one.id) && !this.#finishing.has(one.plan.target),
     ))
       try {
-        this.#options.log(`${plan.target}: the interrupted restore ${id} is finished`);
+        this.#options.log(`${plan.target}: the interrupted restore ${id} is taken up`);
         await resumeRestore(this.#bench, id, options);
       } catch (error) {
         const fault = asFault(error, 'RESTORE_FAILED');

@@ -8,12 +8,14 @@ import { encodeGroup } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
 import type { Request } from '../../src/core/spec/request.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
+import { resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { holdLeases } from '../../src/operations/leases.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Ledger } from '../../src/ports/ledger.ts';
+import type { Payloads } from '../../src/ports/payloads.ts';
 import { Surface } from '../../src/surface.ts';
-import { never, RestoreWorld } from './restore-world.ts';
+import { never, Process, RestoreWorld } from './restore-world.ts';
 
 const told = vi.hoisted(() => ({ look: (): unknown => ({}) }));
 vi.mock('../../src/operations/trust/look.ts', () => ({ lookAtTrust: async () => told.look() }));
@@ -171,6 +173,61 @@ describe('a request whose stack somebody else has', () => {
     await run();
     expect(ledger.snapshot('back')?.state).toBe('succeeded');
     expect(world.sees('two-web-1', '/data')).toBe('old two');
+  });
+});
+
+describe('a request that was killed in its restore', () => {
+  const kinds: readonly (readonly [string, Record<string, unknown>, string])[] = [
+    ['Restore', { kind: 'Restore', stack: 'one' }, 'one'],
+    ['Recover', {}, 'one'],
+    ['Clone', { kind: 'Clone', stack: 'one', target: 'uno' }, 'uno'],
+  ];
+
+  it.each(kinds)('waits while the controller takes it up, and ends as that ends: %s', async (kind, change, target) => {
+    const { world, house, ledger, members } = await bare();
+    const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[]; tip: string };
+    const [one] = requests;
+    const archive = kind === 'Recover' ? {} : { archive: members[0]?.archive };
+    const request = { ...one?.evaluation.request, ...archive, ...change };
+    told.look = () => ({ ...more, requests: [{ ...one, evaluation: { ...one?.evaluation, request } }] });
+    const open = (): Workbench => new Workbench({ ...world.sim.house, trust: house.trust });
+    const run = (bench: Workbench, busy?: (stack: string) => boolean) =>
+      world.sim.run(runRequests(bench, more.tip, never, busy));
+    // Dies before the data is written.
+    const story = new Process();
+    world.restart(story);
+    story.dieAt = 'payloads.write';
+    await expect(run(open())).rejects.toThrow('the process');
+    expect(ledger.snapshot('back')?.state).toBe('executing');
+
+    world.restart();
+    let goOn = (): void => {};
+    const gate = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const payloads: Payloads = {
+      ...world.sim.house.payloads!,
+      write: async (...args) => {
+        await gate;
+        return world.payloads().write(...args);
+      },
+    };
+    const bench = new Workbench({ ...world.sim.house, payloads, trust: house.trust });
+    const [left] = unfinishedRestores(bench.house);
+    expect(left?.plan.target).toBe(target);
+    const finishing = holdLeases(bench.house, [target], undefined, { first: true });
+    await run(bench);
+    await run(bench, (stack) => stack === target);
+    expect(ledger.snapshot('back')?.state).toBe('executing');
+    finishing.release();
+    const resumed = resumeRestore(bench, left?.id ?? '', { signal: never, backup: world.backup });
+    await run(bench);
+    expect(ledger.snapshot('back')?.state).toBe('executing');
+    goOn();
+    await world.sim.run(resumed);
+    await run(open());
+    expect(ledger.snapshot('back')).toMatchObject({ state: 'succeeded' });
+    expect(world.sees(`${target}-web-1`, '/data')).toBe('old one');
   });
 });
 

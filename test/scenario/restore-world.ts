@@ -25,6 +25,8 @@ export class Process {
   readonly #at: number;
   readonly #when: 'before' | 'after';
   readonly story: string[] = [];
+  /** Dies before this call, whenever it comes. */
+  dieAt = '';
 
   constructor(at = Number.POSITIVE_INFINITY, when: 'before' | 'after' = 'before') {
     this.#at = at;
@@ -43,7 +45,7 @@ export class Process {
           this.calls += 1;
           this.story.push(`${name}.${key}`);
           const isMine = this.calls === this.#at;
-          if (isMine && this.#when === 'before') this.#die();
+          if ((isMine && this.#when === 'before') || `${name}.${key}` === this.dieAt) this.#die();
           const result = call();
           if (!isMine) return result;
           if (result instanceof Promise)

@@ -143,7 +143,8 @@ export async function resumeRestore(bench: Workbench, id: string, options: Omit<
   if (!record) throw new Fault('NOT_FOUND', `there is no restore ${id}`);
   if (record.endedAtMs > 0) return;
   if (isRunningHere(bench.house, id)) throw new Fault('LOCK_HELD', `the restore ${id} is under way in this process`);
-  const leases = holdLeases(bench.house, leased(record.plan));
+  // Not beside whoever brings its hooks and services to their end at the start of a controller.
+  const leases = holdLeases(bench.house, leased(record.plan), () => {}, { first: true });
   await new Restoring(bench, record, leases, options).run();
 }
 

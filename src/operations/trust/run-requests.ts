@@ -5,6 +5,7 @@ import { advance, isTerminal, type LifeEvent, observe, type RequestSnapshot, set
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import type { RunRecord } from '../../core/status/event.ts';
 import type { Receipt } from '../../ports/ledger.ts';
+import { isRunningHere, unfinishedRestores } from '../archive/restore.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
 import { holdUnrestored, intentKey, targetsOf } from './awaited.ts';
@@ -41,7 +42,7 @@ export async function runRequests(
 ): Promise<RequestsDone> {
   let look = await lookAtTrust(bench.house, tip);
   const told: string[] = [];
-  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, signal))];
+  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, busy, signal))];
   let isStale = ran.length > 0;
   for (const { id } of look.requests) {
     // Work on data may take hours, and somebody may have said no to the next one meanwhile.
@@ -313,6 +314,7 @@ function end(bench: Workbench, look: TrustLook, stack: string, snapshot: Request
 async function finishClaimed(
   bench: Workbench,
   look: TrustLook,
+  busy: (stack: string) => boolean,
   signal: AbortSignal,
 ): Promise<readonly RequestSnapshot[]> {
   const { house } = bench;
@@ -336,6 +338,12 @@ async function finishClaimed(
       );
       continue;
     }
+    // The controller itself is bringing it to its end: what came of it is told once it has ended.
+    const targets = broughtBack(work);
+    const isAtWork = unfinishedRestores(house).some(
+      (one) => targets.includes(one.plan.target) && isRunningHere(house, one.id),
+    );
+    if (isAtWork || targets.some(busy)) continue;
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
       leases = holdLeases(house, leasesOf(work), undefined, { first: true });
