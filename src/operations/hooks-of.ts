@@ -17,12 +17,14 @@ import type { Judged } from './survey.ts';
 function factsOf(judged: Judged, attempt: Attempt | null) {
   const { digest } = judged.resolved.desired;
   const same = attempt?.digest === digest ? attempt : null;
+  // A first deploy that never ended well is still the first, whatever it asks for now.
+  const isFirst = judged.applied === null && attempt?.operation === 'install';
   // In place once it is recorded: then what differs is drift.
   const isInPlace = attempt === null && judged.applied?.desired.digest === digest;
   return {
     situation: judged.diff.situation,
     isRollback: judged.insteadOf !== null && !isInPlace,
-    begun: same?.operation ?? null,
+    begun: same?.operation ?? (isFirst ? 'install' : null),
     completedPhases: (same?.completedPhases ?? []) as readonly HookPhase[],
   };
 }

@@ -5,6 +5,7 @@ import { projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
 import type { Model } from '../core/state/desired.ts';
+import { isOneShot } from './hook-check.ts';
 import { holdLeases } from './leases.ts';
 import { takeUpHooks, withHooks } from './steps/run-hook.ts';
 import { holdOf, type Judged } from './survey.ts';
@@ -86,6 +87,8 @@ function refuseUnfit(judged: Judged, service: string, count: number): void {
     );
   if (spec.containerName !== null && count > 1)
     throw new Fault('USAGE', `service ${service} has a container_name, so there can be one of it only`);
+  if (count > 0 && isOneShot(service, judged.resolved.desired, judged.applied) === true)
+    throw new Fault('USAGE', `service ${service} runs to its end once; a scale would run it again`);
   const others = judged.diff.changes.filter((one) => one.service === service && !COUNTS.has(one.cause));
   if (others.length > 0)
     throw new Fault(

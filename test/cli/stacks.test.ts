@@ -553,6 +553,18 @@ describe('one stack', () => {
     expect((await run('resume shop')).err).toBe('shop follows git\n');
   });
 
+  it('scale is refused for what runs to its end once', async () => {
+    const once = '  once:\n    image: windlass-test/busybox:1\n    x-windlass: { oneShot: true }\n';
+    const { sim, run } = await fleet({ 'stacks/shop/compose.yaml': web(IMAGE, once) }, false);
+    sim.world.behave('shop/once', { kind: 'exit', code: 0, afterMs: 100 });
+    expect((await run('apply --yes')).code).toBe(0);
+    await run('suspend shop');
+    sim.world.clearCalls();
+    const { code, err } = await run('stack scale shop once=2');
+    expect([code, err]).toEqual([3, expect.stringMatching(/once runs to its end once; a scale would run it again/)]);
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
   it('scale is refused while the stack follows git, and counts while it is suspended', async () => {
     const { sim, run, json } = await fleet();
     const refused = await run('stack scale shop web=3');

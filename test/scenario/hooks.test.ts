@@ -1,6 +1,7 @@
 // Hooks around operations on the simulated world: which phases run when, what a failure stops, what a crash leaves and a restart finishes.
 import { afterEach, describe, expect, it } from 'vitest';
 import { jobLabels } from '../../src/adapters/compose/one-shot-spec.ts';
+import { behaviours } from '../../src/adapters/sim/behaviour.ts';
 import { Controller } from '../../src/controller/controller.ts';
 import type { RunRecord } from '../../src/core/status/event.ts';
 import { byHand } from '../../src/operations/by-hand.ts';
@@ -141,6 +142,21 @@ describe('the phases of an operation', () => {
     sim.source.push({ 'stacks/shop/stack.yaml': stack(hooks.replace('"false"', '"true"')) });
     await succeeded(sim);
     expect(phases(sim)).toBe('post_install');
+  });
+
+  it('a first deploy that failed is still the first when a mending commit comes', async () => {
+    const sim = open();
+    sim.source.push(files(SAYING));
+    sim.world.behave('shop/side', behaviours.crashLoop);
+    expect([...(await sim.apply())!.failures.keys()]).toEqual(['shop']);
+    expect(phases(sim)).toBe('pre_install');
+    sim.world.behave('shop/side', behaviours.serve);
+    sim.source.push(files(SAYING, 'echo hi', 'windlass-test/web:1'));
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_install post_install post_deployed');
+    sim.source.push(files(SAYING));
+    await succeeded(sim);
+    expect(phases(sim)).toBe('pre_update post_update post_deployed');
   });
 
   it('a newer revision ends a pre phase after its current action, and everything is back', async () => {
