@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Fault } from '../../src/core/fault.ts';
 import type { Move } from '../../src/core/spec/request.ts';
+import { backup } from '../../src/operations/archive/backup.ts';
 import {
   type CloneOptions,
   type ClonePlan,
@@ -11,7 +12,8 @@ import {
   cloneRecord,
   planClone,
 } from '../../src/operations/archive/clone.ts';
-import { unfinishedRestores } from '../../src/operations/archive/restore.ts';
+import { planRestore } from '../../src/operations/archive/plan-restore.ts';
+import { restore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { changesOf, doWork, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
 import { orphans } from '../../src/operations/uninstall.ts';
@@ -105,6 +107,44 @@ describe('a clone', () => {
     expect(world.secrets.get('stack/shop PASSWORD')).toBe('its secret');
     expect(world.safety).toEqual([]);
     expect(jobsOf(world)).toEqual(['pre_clone', 'post_clone']);
+  });
+
+  it.each([
+    ['that was never restored', false],
+    ['that was itself restored', true],
+  ])('of an app’s instance %s mints what the app mints, from a backup as they are made', async (_, isRestored) => {
+    const world = await shop({
+      'apps/pg/app.yaml': `apiVersion: windlass/v1
+kind: App
+version: "1"
+vars: { password: { secret: true, default: "@secret(20,hex)!" }, other: { secret: true } }
+`,
+      'apps/pg/compose.yaml': `services:
+  web:
+    image: windlass-test/busybox:1
+    environment: { A: "{{ vars.password }}", B: "{{ vars.other }}" }
+    volumes: ["data:/data"]
+volumes: { data: {} }
+`,
+      'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: pg\nvars: { other: "@secret(24,hex)!" }\n',
+    });
+    const archive = async (stack: string) => (await backup(world.bench, stack, { signal: never })).archive;
+    if (isRestored) {
+      const answer = await world.sim.run(
+        planRestore(world.bench, { stack: 'shop', archive: await world.sim.run(archive('shop')) }, never),
+      );
+      if (answer.kind === 'wait') throw new Error(answer.why);
+      await world.sim.run(restore(world.bench, answer.plan, { signal: never, backup: world.backup }));
+    }
+    const before = new Map(world.secrets);
+    await run(world, await planned(world, { secrets: 'mint' }), { archiveLive: archive });
+    for (const key of ['password', 'other']) {
+      expect(world.secrets.get(`stack/shop2 ${key}`)).toMatch(/^minted/);
+      expect(world.secrets.get(`stack/shop2 ${key}`)).not.toBe(before.get(`stack/shop ${key}`));
+      expect(world.secrets.get(`stack/shop ${key}`)).toBe(before.get(`stack/shop ${key}`));
+    }
+    expect(world.policies).toMatchObject({ 'stack/shop2 password': '20 hex', 'stack/shop2 other': '24 hex' });
+    expect(world.sees('shop2-web-1', '/data')).toBe('live data');
   });
 
   it('takes the secrets along where it is told to', async () => {

@@ -75,6 +75,8 @@ export class RestoreWorld {
   /** Volume or absolute folder → its text. */
   readonly data = new Map<string, string>();
   readonly secrets = new Map<string, string>();
+  /** How a secret was asked to be minted: `<scope> <key>` → `<length> <alphabet>`. */
+  readonly policies: Record<string, string> = {};
   process = new Process();
   bench: Workbench;
   safety: string[] = [];
@@ -127,7 +129,7 @@ export class RestoreWorld {
   }
 
   vault(): Vault {
-    const { secrets } = this;
+    const { secrets, policies } = this;
     const find = async (key: string, scopes: readonly Scope[]): Promise<string | null> => {
       for (const scope of scopes) {
         const value = secrets.get(`${scope} ${key}`);
@@ -137,7 +139,8 @@ export class RestoreWorld {
     };
     return {
       find,
-      async mint(key, scope) {
+      async mint(key, scope, { length, alphabet }) {
+        policies[`${scope} ${key}`] = `${length} ${alphabet}`;
         const value = secrets.get(`${scope} ${key}`) ?? `minted ${secrets.size}`;
         secrets.set(`${scope} ${key}`, value);
         return value;
@@ -173,8 +176,17 @@ export class RestoreWorld {
       return target.name;
     };
     return {
-      read: () => {
-        throw new Error('not here');
+      read: (source) => {
+        const text = source.kind === 'volume' ? (data.get(source.name) ?? '') : '';
+        const facts = {
+          plainDigest: sha(`plain ${text}`),
+          plainBytes: 10,
+          entries: { count: 1, digest: sha('entries') },
+        };
+        async function* stream(): AsyncGenerator<Uint8Array> {
+          yield Buffer.from(text);
+        }
+        return { stream: stream(), done: Promise.resolve({ ...facts, root: null, way: 'memory', notCaptured: [] }) };
       },
       async write(open, target, { expected }) {
         const chunks: Uint8Array[] = [];

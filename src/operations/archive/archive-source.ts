@@ -30,6 +30,8 @@ export interface MadeCommit {
   readonly ports?: Variant['ports'];
   readonly isolated?: boolean;
   readonly enclosed?: Variant['enclosed'];
+  /** Variables that its document takes out of the vault → how the original asked to have them minted. */
+  readonly minted?: Readonly<Record<string, string>>;
 }
 
 const madeKey = (commit: string): string => `restored/${commit}`;

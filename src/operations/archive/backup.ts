@@ -5,6 +5,8 @@ import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from
 import type { PayloadRecord } from '../../core/archive/payload.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
+import type { App } from '../../core/spec/app.ts';
+import { effectiveVar } from '../../core/spec/app-vars.ts';
 import {
   type Backup,
   bootOf,
@@ -28,6 +30,7 @@ import { holdLeases } from '../leases.ts';
 import { treeDirOf } from '../resolve.ts';
 import { deployedSubject, type HookSubject, takeUpHooks, withHooks } from '../steps/run-hook.ts';
 import type { Workbench } from '../workbench.ts';
+import { madeCommit } from './archive-source.ts';
 import { rest, wake } from './quiesce.ts';
 
 const FILE_BYTES = 50 * 1024 * 1024;
@@ -338,6 +341,7 @@ async function manifestOf(
       payload: records.some((one) => one.kind === 'volume' && one.name === volume.key) ? volume.key : null,
     });
   }
+  const minted = mintedAnew(house, at, stack);
   const boot = bootOf({ backup: said, hasRestoreHook: (stack.hooks['pre_restore'] ?? []).length > 0 });
   return {
     format: 'windlass-archive',
@@ -351,7 +355,7 @@ async function manifestOf(
     node: stack.node,
     runtime: stack.runtime,
     revision: { source: at.revision.source, ref: at.revision.ref, commit: at.revision.commit },
-    spec: await documentOf(house, at, stack),
+    spec: asMinted(await documentOf(house, at, stack), minted),
     layout:
       stack.layout.kind === 'app'
         ? { kind: 'app' }
@@ -362,7 +366,9 @@ async function manifestOf(
             profiles: [...stack.layout.profiles],
           },
     app: await appOf(house, at, stack, fileOf),
-    vars: Object.fromEntries(Object.entries(stack.vars).map(([name, value]) => [name, varOf(stack, name, value)])),
+    vars: Object.fromEntries(
+      Object.entries(stack.vars).map(([name, value]) => [name, varOf(stack, name, minted.get(name) ?? value)]),
+    ),
     ports: Object.fromEntries(Object.entries(stack.ports).map(([service, list]) => [service, [...list]])),
     replicas: { ...stack.replicas },
     integrate: Object.fromEntries(
@@ -401,6 +407,26 @@ async function documentOf(house: House, at: FleetAt, stack: LoadedStack): Promis
   const text = Buffer.from(await house.source.blob(entry.oid, FILE_BYTES)).toString('utf8');
   const value = parseDocument(file, text).parsed?.value;
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+/** A restored stack takes out of the vault what its original had minted: variable → how that asked for it. A clone mints it anew. */
+function mintedAnew({ store }: House, at: FleetAt, stack: LoadedStack): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  const made = madeCommit(store, at.revision.commit);
+  if (made === null) return found;
+  const declared = stack.layout.kind === 'app' ? ((stack.layout.app.spec as Partial<App>).vars ?? {}) : {};
+  for (const [name, value] of Object.entries(stack.vars)) {
+    if (value !== `ref+vault://stack/${stack.name}/${name}`) continue;
+    const variable = declared[name];
+    const asked = made.minted?.[name] ?? (variable && effectiveVar(variable, null));
+    if (typeof asked === 'string' && parseMint(asked) !== null) found.set(name, asked);
+  }
+  return found;
+}
+
+function asMinted(document: Record<string, unknown>, minted: ReadonlyMap<string, string>): Record<string, unknown> {
+  if (minted.size === 0) return document;
+  return { ...document, vars: { ...(document['vars'] as Record<string, unknown>), ...Object.fromEntries(minted) } };
 }
 
 async function appOf(

@@ -85,6 +85,7 @@ export async function madeStack(input: MadeStackInput): Promise<MadeStack> {
     files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)),
     ...(ports && Object.keys(ports).length > 0 ? { ports } : {}),
     ...(enclosed ? { enclosed: [...enclosed] } : {}),
+    ...mintedOf(manifest, overrides),
   };
   return { made, integrate, lines };
 }
@@ -190,12 +191,12 @@ function documentOf(
     missing('vars') && declared
       ? { ...declared.vars }
       : Object.fromEntries(
-          Object.entries(manifest.vars).map(([name, one]) => [
-            name,
-            one.kind === 'secret' && overrides.secrets === 'mint'
-              ? mintOf(manifest, name)
-              : varOf(one, manifest, target),
-          ]),
+          Object.entries(manifest.vars).flatMap(([name, one]) => {
+            if (one.kind !== 'secret' || overrides.secrets !== 'mint') return [[name, varOf(one, manifest, target)]];
+            const mint = mintSaid(manifest, name);
+            // What its document does not say, its app does, and goes on to.
+            return mint !== null ? [[name, mint]] : isApp ? [] : [[name, '@secret!']];
+          }),
         );
   const hooks = spec['hooks'] ?? (missing('spec') && declared?.layout.kind === 'compose' ? declared.hooks : undefined);
   const group = manifest.group ?? (missing('group') ? declared?.group : null);
@@ -220,10 +221,20 @@ function documentOf(
   };
 }
 
-/** As the stack's own document asks for it; an app's secret has no policy of its own there. */
-function mintOf(manifest: Manifest, name: string): string {
+/** As the stack's own document asks for it; null where only its app does. */
+function mintSaid(manifest: Manifest, name: string): string | null {
   const said = (manifest.spec as { vars?: Record<string, unknown> }).vars?.[name];
-  return typeof said === 'string' && said.startsWith('@secret') ? said : '@secret!';
+  return typeof said === 'string' && said.startsWith('@secret') ? said : null;
+}
+
+/** So that an archive of what is restored asks for its secrets as this one does. */
+function mintedOf(manifest: Manifest, { vars = {}, secrets }: Overrides): Pick<MadeCommit, 'minted'> {
+  if (secrets === 'mint') return {};
+  const said = Object.entries(manifest.vars).flatMap(([name, { kind }]) => {
+    const mint = kind === 'secret' && !Object.hasOwn(vars, name) ? mintSaid(manifest, name) : null;
+    return mint === null ? [] : [[name, mint] as const];
+  });
+  return said.length === 0 ? {} : { minted: Object.fromEntries(said) };
 }
 
 function varOf(one: ManifestVar, manifest: Manifest, target: string): unknown {
