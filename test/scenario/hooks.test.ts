@@ -144,6 +144,25 @@ describe('the phases of an operation', () => {
     expect(phases(sim)).toBe('post_install');
   });
 
+  it('a count that a person changed in a pre phase is told, and the deploy brings the declared one', async () => {
+    const sim = open();
+    const hooks = '  pre_update: [{ scale: { web: 0 } }, { job: say }, { scale: { web: "ref+hook://previous" } }]\n';
+    sim.source.push(files(hooks));
+    await succeeded(sim);
+    sim.source.push({
+      ...files(hooks, 'sleep 20'),
+      'stacks/shop/compose.yaml': compose().replace('  side:', '  side:\n    environment: { NEW: "1" }'),
+    });
+    const outcome = sim.apply();
+    const job = () =>
+      sim.world.containersOf('shop').some((one) => /pre_update-say/.test(one.name) && one.state === 'running');
+    while (!job()) await sim.clock.sleep(100);
+    sim.world.start('shop-web-2');
+    expect([...(await outcome)!.failures.values()].map(String)).toEqual([]);
+    expect(counts(sim)).toEqual({ web: 2, side: 1 });
+    expect(sim.house.store.events({ stack: 'shop', limit: 50 }).map((one) => one.reason)).toContain('CountChanged');
+  });
+
   it('a first deploy that failed is still the first when a mending commit comes', async () => {
     const sim = open();
     sim.source.push(files(SAYING));

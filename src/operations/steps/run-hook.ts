@@ -113,6 +113,8 @@ export function runHooks(run: DeployRun, when: 'before' | 'after'): Step<DeployT
         store.putAttempt({ ...attempt, completedPhases: [...attempt.completedPhases, phase] });
         if (result) forget(run.bench, result);
       }
+      // A person may have changed a count meanwhile, which the sequence left as it is: the converge sees what is there now.
+      if (when === 'before' && ran.has(name)) await judgedOf(run, { cache: ctx.cache, fresh: true }, name);
     },
     async verify(ctx, { payload }) {
       const { phases } = await dueNow(ctx, payload.stack);
