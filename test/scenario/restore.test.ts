@@ -2,7 +2,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { readManifest } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
+import { Archives } from '../../src/operations/archive/archives.ts';
+import { backup } from '../../src/operations/archive/backup.ts';
+import { backupStatusOf, isBackupDue } from '../../src/operations/archive/backup-due.ts';
 import { generationOf, keep, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
 import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/operations/archive/plan-restore.ts';
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
@@ -102,6 +106,41 @@ function expectOld(world: RestoreWorld): void {
   expect(volumes(world)).toEqual(['shop_cache', 'shop_data']);
   expect(generationOf(world.sim.house.store, 'shop')).toBeNull();
 }
+
+describe('the settings of backups after a restore', () => {
+  const saying = (backup: string) => ({ 'stacks/shop/stack.yaml': `${STACK}${backup}` });
+
+  it('are those of git where git declares the stack, not those of the archive', async () => {
+    const spec = { apiVersion: 'windlass/v1', kind: 'Stack', vars: { PASSWORD: '@secret!' } };
+    const { world, archive } = await shop({ spec: { ...spec, backup: { restic: ['data'] } } });
+    await run(world, await planned(world, { archive, safety: 'none' }));
+    // What runs stays that of the archive: only the settings are another commit's.
+    const running = world.sim.house.store.applied('shop')?.revision;
+    const backUp = () => world.sim.run(backup(world.bench, 'shop', { signal: never }));
+    const { archive: made } = await backUp();
+    const read = readManifest((await world.archives.manifest(made)).bytes);
+    if (read.kind !== 'archive') throw new Error('no archive');
+    expect(read.manifest.payloads.map(({ format }) => format)).not.toContain('tar');
+
+    const tip = world.sim.source.push(saying('backup: { schedule: "0 3 * * *", keep: { last: 1 }, restic: [data] }\n'));
+    expect(world.sim.house.store.applied('shop')?.revision).toBe(running);
+    expect((await faultOf(backUp())).code).toBe('REPOSITORY_REFUSED');
+    const at = await world.bench.reader.read(tip);
+    await isBackupDue(world.bench, at, 'shop');
+    expect(backupStatusOf(world.bench, 'shop')?.schedule).toBe('0 3 * * *');
+    const verdicts = await new Archives(world.sim.house).prune(at, 'shop', false);
+    expect(verdicts.some(({ why }) => why.join().includes('last'))).toBe(true);
+  });
+
+  it('are those of what is deployed where git does not declare it any more', async () => {
+    const spec = { apiVersion: 'windlass/v1', kind: 'Stack', vars: { PASSWORD: '@secret!' } };
+    const { world, archive } = await shop({ spec: { ...spec, backup: { restic: ['data'] } } });
+    await run(world, await planned(world, { archive, safety: 'none' }));
+    world.sim.source.push({ 'stacks/shop/stack.yaml': null, 'stacks/shop/compose.yaml': null });
+    const fault = await faultOf(world.sim.run(backup(world.bench, 'shop', { signal: never })));
+    expect(fault.code).toBe('REPOSITORY_REFUSED');
+  });
+});
 
 describe('a restore in place', () => {
   it('changes nothing while it is planned, and says what it will do', async () => {

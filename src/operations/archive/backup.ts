@@ -27,10 +27,11 @@ import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
 import { holdLeases } from '../leases.ts';
-import { treeDirOf } from '../resolve.ts';
+import { InvalidStack, treeDirOf } from '../resolve.ts';
 import { deployedSubject, type HookSubject, takeUpHooks, withHooks } from '../steps/run-hook.ts';
 import type { Workbench } from '../workbench.ts';
 import { madeCommit } from './archive-source.ts';
+import { liveFleet } from './plan-restore.ts';
 import { rest, wake } from './quiesce.ts';
 
 const FILE_BYTES = 50 * 1024 * 1024;
@@ -99,7 +100,7 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
     await wake(bench, stack, signal);
     const subject = await deployedSubject(bench, applied, signal);
     // Also before the first hook: a password that is wrong is found out before a dump is made, not after it.
-    if (!options.within) await tryRepository(house, subject.stack, signal);
+    if (!options.within) await tryRepository(bench, subject.stack, signal);
     const work = () => capture(bench, subject, purpose, options);
     const done = options.within
       ? await work()
@@ -140,7 +141,7 @@ async function capture(
   const { desired } = resolved;
   const said = backupOf(stack);
   const { captured, notCaptured } = await sourcesOf(house, subject, said, signal);
-  const inRestic = forRestic(stack, said, captured);
+  const inRestic = forRestic(await settingsOf(bench, stack), captured);
   // Before anything rests: who waits for its turn, or is refused, keeps no service from its work.
   const repository = inRestic.size === 0 ? null : await repositoryOf(archives).open(signal);
   const how = restOf(subject, said, captured);
@@ -205,19 +206,31 @@ function repositoryOf({ repository }: ArchiveHouse): BlobRepository {
 }
 
 /** Whatever the repository refuses it refuses here, and waits for its turn. */
-async function tryRepository({ archives }: House, stack: LoadedStack, signal: AbortSignal): Promise<void> {
-  if (!archives || (settingsOf(stack, backupOf(stack)).restic ?? []).length === 0) return;
+async function tryRepository(bench: Workbench, stack: LoadedStack, signal: AbortSignal): Promise<void> {
+  const { archives } = bench.house;
+  if (!archives || ((await settingsOf(bench, stack)).restic ?? []).length === 0) return;
   (await repositoryOf(archives).open(signal)).close();
 }
 
-const settingsOf = (stack: LoadedStack, said: Backup | null) =>
-  effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
+type Settings = ReturnType<typeof effectiveSettings>;
+
+/** As git says now, also while it runs from an older commit or from an archive: `backup:` is about archives, not about what runs. What git
+ * does not declare, or nobody can read now, is kept as it is deployed. */
+async function settingsOf(bench: Workbench, deployed: LoadedStack): Promise<Settings> {
+  const of = (stack: LoadedStack): Settings =>
+    effectiveSettings(backupOf(stack), stack.backup as Parameters<typeof effectiveSettings>[1]);
+  try {
+    const declared = (await liveFleet(bench))?.fleet.stacks.get(deployed.name);
+    if (declared) return of(declared);
+  } catch (error) {
+    if (!(error instanceof Fault || error instanceof InvalidStack)) throw error;
+  }
+  return of(deployed);
+}
 
 /** Of those that lie in the restic repository. */
-function forRestic(stack: LoadedStack, said: Backup | null, captured: readonly Captured[]): ReadonlySet<PayloadSource> {
-  const settings = settingsOf(stack, said);
-  return new Set(captured.filter(({ name }) => isForRestic(settings, name)).map(({ source }) => source));
-}
+const forRestic = (settings: Settings, captured: readonly Captured[]): ReadonlySet<PayloadSource> =>
+  new Set(captured.filter(({ name }) => isForRestic(settings, name)).map(({ source }) => source));
 
 interface Captured {
   readonly kind: 'volume' | 'bind';
