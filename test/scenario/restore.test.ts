@@ -107,6 +107,68 @@ function expectOld(world: RestoreWorld): void {
   expect(generationOf(world.sim.house.store, 'shop')).toBeNull();
 }
 
+describe('a secret of the fleet that a restored stack reads', () => {
+  /** Archived while the fleet's secret is `old`. */
+  async function reader() {
+    const world = new RestoreWorld();
+    worlds.push(world);
+    world.secrets.set('fleet TOKEN', 'old');
+    const compose = COMPOSE.replace('PASSWORD: $PASSWORD', 'TOKEN: $TOKEN');
+    const stack = 'apiVersion: windlass/v1\nkind: Stack\ngroup: g\nvars: { TOKEN: "ref+vault://TOKEN" }\n';
+    world.sim.source.push({ 'stacks/shop/compose.yaml': compose, 'stacks/shop/stack.yaml': stack });
+    const first = await world.sim.apply();
+    expect([...first!.failures.values()].map(String)).toEqual([]);
+    const key = { scope: 'fleet', key: 'TOKEN' };
+    const sealed = await world.blob(Buffer.from(JSON.stringify([{ ...key, value: 'old' }])).toString('base64'));
+    const vault = { keys: [key], sealed, recipients: ['age1controller'] };
+    const archive = await world.archive('shop', { volumes: { data: 'old data' }, change: { vault, group: 'g' } });
+    return { world, archive };
+  }
+  const secretsOf = (world: RestoreWorld) => Object.fromEntries(world.secrets);
+  const itemOf = (world: RestoreWorld) => restoreRecord(world.sim.house, 'r1')?.items['secret TOKEN'];
+
+  it.each<[string, Record<string, string>, Record<string, string>]>([
+    ['is left where it is the same', { 'fleet TOKEN': 'old' }, { 'fleet TOKEN': 'old' }],
+    ['is the fleet’s again where it is gone', {}, { 'fleet TOKEN': 'old' }],
+  ])('%s, so that a change of it reaches the stack', async (_, now, after) => {
+    const { world, archive } = await reader();
+    world.secrets.clear();
+    for (const [key, value] of Object.entries(now)) world.secrets.set(key, value);
+    await run(world, await planned(world, { archive }));
+    expect(secretsOf(world)).toEqual(after);
+    expect(itemOf(world)).toBeUndefined();
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['the fleet', { 'fleet TOKEN': 'rotated' }],
+    ['its group', { 'fleet TOKEN': 'old', 'group/g TOKEN': 'nearer' }],
+    ['the stack itself', { 'fleet TOKEN': 'old', 'stack/shop TOKEN': 'nearest' }],
+  ])('is a copy of its own where %s holds another one, which is said and left', async (_, now) => {
+    const { world, archive } = await reader();
+    for (const [key, value] of Object.entries(now)) world.secrets.set(key, value);
+    const plan = await planned(world, { archive });
+    expect(plan.lines.join('\n')).toMatch(/secret TOKEN came from fleet; another value is read there by now/);
+    await run(world, plan);
+    expect(secretsOf(world)).toEqual({ ...now, 'stack/shop TOKEN': 'old' });
+    expect(itemOf(world)).toMatch(/stack\/shop has a copy of its own, which a change in fleet does not reach/);
+  });
+
+  it('is as it was after a restore that failed, also when it was changed meanwhile', async () => {
+    const { world, archive } = await reader();
+    world.secrets.set('fleet TOKEN', 'rotated');
+    const plan = await planned(world, { archive });
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    const put = world.secrets.set.bind(world.secrets);
+    world.secrets.set = (key, value) => {
+      // Somebody rotates it again while the restore is at work.
+      put('fleet TOKEN', 'rotated again');
+      return put(key, value);
+    };
+    await expect(run(world, plan)).rejects.toThrow('no');
+    expect(secretsOf(world)).toEqual({ 'fleet TOKEN': 'rotated again' });
+  });
+});
+
 describe('the settings of backups after a restore', () => {
   const saying = (backup: string) => ({ 'stacks/shop/stack.yaml': `${STACK}${backup}` });
 

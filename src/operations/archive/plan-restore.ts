@@ -26,7 +26,7 @@ import {
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
-import { openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
+import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
 export interface RestoreRequest extends Overrides {
   readonly stack: string;
@@ -168,11 +168,11 @@ export async function planRestore(
   };
   const offering = new ArchiveSource(house.source, store, archives.store);
   const commit = offering.offer(made, mergeGenerations(generationOf(store, target), generation));
-  const planning = {
-    ...house,
-    source: offering,
-    vault: house.vault && vaultWith(house.vault, vaultWrites(values, manifest.stack, target), house.clock),
-  };
+  const { vault } = house;
+  const content = { values, stack: manifest.stack, target, group: manifest.group };
+  const { writes } = await vaultWrites(content, async (key, scope) => (await vault?.find(key, [scope])) ?? null);
+  const planning = { ...house, source: offering, vault: vault && vaultWith(vault, writes, house.clock) };
+  for (const { item, state } of copiesTold(writes)) lines.push(`${item} ${state}`);
   const judged = await judge(new Workbench(planning), target, commit);
   const layout = manifest.layout;
   if (layout.kind === 'compose' && judged.stack.layout.kind === 'compose') {

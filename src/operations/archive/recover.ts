@@ -90,7 +90,10 @@ export async function planRecover(
       const manifest = read.get(node.stack)?.manifest;
       if (manifest && vault) {
         const values = await openVaultValues(house, manifest, signal);
-        vault = vaultWith(vault, vaultWrites(values, node.stack, node.target), house.clock);
+        const behind = vault;
+        const content = { values, stack: node.stack, target: node.target, group: manifest.group };
+        const { writes } = await vaultWrites(content, (key, scope) => behind.find(key, [scope]));
+        vault = vaultWith(behind, writes, house.clock);
       }
     }
     layers.push(steps);

@@ -17,7 +17,7 @@ import { GRACE_MS, generationOf, keep, mergeGenerations, putGeneration, safetyPi
 import { judge, liveFleet, type RestorePlan, readArchive, toolsOf } from './plan-restore.ts';
 import { wake } from './quiesce.ts';
 import { formatReport, reportRestore } from './restore-report.ts';
-import { openVaultValues, type VaultBefore, vaultWrites } from './vault-values.ts';
+import { copiesTold, openVaultValues, type VaultBefore, vaultWrites } from './vault-values.ts';
 
 export interface RestoreOptions {
   readonly signal: AbortSignal;
@@ -293,18 +293,24 @@ class Restoring {
     if (this.#plan.vaultKeys.length > 0) {
       if (!vault || !envelope || !archives) throw new Fault('VAULT_UNREACHABLE', 'there is no vault');
       const { manifest } = await readArchive(archives, this.#plan.archive);
-      const writes = vaultWrites(await openVaultValues(this.#house, manifest, this.#options.signal), stack, target);
-      let before: readonly VaultBefore[];
-      if (this.#record.vaultBefore === null) {
-        const found: VaultBefore[] = [];
-        for (const { scope, key } of writes) found.push({ scope, key, value: await vault.find(key, [scope]) });
-        before = found;
+      const content = {
+        values: await openVaultValues(this.#house, manifest, this.#options.signal),
+        stack,
+        target,
+        group: manifest.group,
+      };
+      const sealed = this.#record.vaultBefore;
+      // Decided by what was there before the first write, however often it is taken up.
+      const known = sealed === null ? null : (JSON.parse(await envelope.open(sealed)) as readonly VaultBefore[]);
+      const { writes, before } = await vaultWrites(content, async (key, scope) => {
+        const one = known?.find((held) => held.key === key && held.scope === scope);
+        return one ? one.value : vault.find(key, [scope]);
+      });
+      if (known === null)
         this.#save({ vaultBefore: await envelope.seal([await envelope.recipient()], JSON.stringify(before)) });
-      } else before = JSON.parse(await envelope.open(this.#record.vaultBefore)) as readonly VaultBefore[];
-      for (const { scope, key, value, isOthers } of writes) {
-        if (isOthers && before.some((one) => one.scope === scope && one.key === key && one.value !== null)) continue;
+      for (const { scope, key, value } of writes)
         if ((await vault.find(key, [scope])) !== value) await vault.put(key, scope, value);
-      }
+      for (const { item, state } of copiesTold(writes)) this.#say(item, state);
     }
     this.#say('secrets', `${this.#plan.vaultKeys.length} are in the vault as the archive holds them`, {
       phase: 'vault',
@@ -537,8 +543,9 @@ class Restoring {
     const sealed = this.#record.vaultBefore;
     if (sealed === null || !vault || !envelope) return;
     const values = JSON.parse(await envelope.open(sealed)) as readonly VaultBefore[];
-    for (const { scope, key, value } of values)
-      if (value === null) await vault.remove(key, scope);
+    for (const { scope, key, value, isSpared } of values)
+      if (isSpared) continue;
+      else if (value === null) await vault.remove(key, scope);
       else if ((await vault.find(key, [scope])) !== value) await vault.put(key, scope, value);
     this.#say('secrets', 'are in the vault as they were before');
   }

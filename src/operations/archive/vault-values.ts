@@ -50,26 +50,76 @@ export interface VaultWrite {
   readonly value: string;
   /** Of a group or the fleet: only where there is none. */
   readonly isOthers: boolean;
+  /** Of a value that came from a group or the fleet, which holds another one by now. */
+  readonly copyOf?: Scope;
 }
 
+/** What the vault holds before anything of the archive is put into it. */
 export interface VaultBefore {
   readonly scope: Scope;
   readonly key: string;
   readonly value: string | null;
+  /** Nothing is written there, so nothing is to be brought back. */
+  readonly isSpared?: boolean;
 }
 
-/** What belongs to a group or the fleet is others' too and may be another one by now: it is put back only where there is none, and the
- * target gets one of its own. */
-export function vaultWrites(values: readonly VaultValue[], stack: string, target: string): readonly VaultWrite[] {
-  const own: Scope = `stack/${target}`;
-  const writes = values.map(({ scope, key, value }): VaultWrite => {
-    const to = scopeFor(scope, stack, target) as Scope;
-    return { scope: to, key, value, isOthers: to !== own };
-  });
-  const hasOwn = new Set(writes.filter((one) => !one.isOthers).map((one) => one.key));
-  const copies = writes.filter((one) => one.isOthers && !hasOwn.has(one.key));
-  return [...writes, ...copies.map((one) => ({ ...one, scope: own, isOthers: false }))];
+/** What is taken out of an archive, for whom. */
+export interface VaultContent {
+  readonly values: readonly VaultValue[];
+  readonly stack: string;
+  readonly target: string;
+  /** Its secrets hide those of the fleet. */
+  readonly group: string | null;
 }
+
+/** What belongs to a group or the fleet is others' too. It is put back where there is none, and left alone where it is the same: whoever
+ * changes it later reaches the target as well. Where the target would read another value, it gets a copy of its own. */
+export async function vaultWrites(
+  { values, stack, target, group }: VaultContent,
+  find: (key: string, scope: Scope) => Promise<string | null>,
+): Promise<{ readonly writes: readonly VaultWrite[]; readonly before: readonly VaultBefore[] }> {
+  const own: Scope = `stack/${target}`;
+  const placed = values.map((one) => ({ ...one, scope: scopeFor(one.scope, stack, target) as Scope }));
+  const writes: VaultWrite[] = placed.filter((one) => one.scope === own).map((one) => ({ ...one, isOthers: false }));
+  const hasOwn = new Set(writes.map((one) => one.key));
+  const before: VaultBefore[] = [];
+  const look = async (key: string, scope: Scope): Promise<string | null> => {
+    const known = before.find((one) => one.key === key && one.scope === scope);
+    if (known) return known.value;
+    const value = await find(key, scope);
+    before.push({ scope, key, value });
+    return value;
+  };
+  for (const { key } of writes) await look(key, own);
+  for (const { scope, key, value } of placed.filter((one) => one.scope !== own)) {
+    const there = await look(key, scope);
+    if (there === null) writes.push({ scope, key, value, isOthers: true });
+    if (hasOwn.has(key)) continue;
+    const nearer: readonly Scope[] = scope === 'fleet' && group !== null ? [own, `group/${group}`] : [own];
+    const found: (string | null)[] = [];
+    for (const one of nearer) found.push(await look(key, one));
+    const read = [...found, there].find((one) => one !== null) ?? value;
+    if (read !== value) writes.push({ scope: own, key, value, isOthers: false, copyOf: scope });
+  }
+  const isWritten = (one: VaultBefore): boolean =>
+    writes.some(({ scope, key }) => scope === one.scope && key === one.key);
+  return { writes, before: before.map((one) => (isWritten(one) ? one : { ...one, isSpared: true })) };
+}
+
+/** For people. */
+export const copiesTold = (
+  writes: readonly VaultWrite[],
+): readonly { readonly item: string; readonly state: string }[] =>
+  writes.flatMap(({ key, copyOf, scope }) =>
+    copyOf === undefined
+      ? []
+      : [
+          {
+            item: `secret ${key}`,
+            state: `came from ${copyOf}; another value is read there by now, so ${scope} has a copy of its own, which a change in ${copyOf} does not reach`,
+          },
+        ],
+  );
 
 /** The vault as it will be. Nothing is written; a mark of what is not there yet equals no other. */
 export function vaultWith(vault: Vault, writes: readonly VaultWrite[], clock: Clock): Vault {
