@@ -7,6 +7,7 @@ import type { HookPhase } from './core/hook/phase.ts';
 import { renderHooks } from './core/render/hooks.ts';
 import type { RequestSnapshot } from './core/request/life.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
+import type { Request as SignedRequest } from './core/spec/request.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
 import { formatRevision } from './core/state/revision.ts';
 import type { RequestEvaluation } from './core/state/trust/evaluate-request.ts';
@@ -50,6 +51,7 @@ import { settleStack } from './operations/settle-stack.ts';
 import { hookLogs } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
+import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';
 import { itemsOf, type WorkItem } from './operations/trust/work-items.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { unverified, verificationOf } from './operations/unverified.ts';
@@ -82,6 +84,11 @@ export interface RequestView {
   readonly snapshot: RequestSnapshot | null;
   /** Null when it is not in the newest commit. */
   readonly evaluation: RequestEvaluation | null;
+  /** As it was claimed: what was asked, and who signed (only when one is asked for by its id). Null before that. */
+  readonly claimed: {
+    readonly request: SignedRequest | null;
+    readonly signatures: readonly RecordedSignature[];
+  } | null;
   /** What its work did, once there is any. */
   readonly items: readonly WorkItem[];
 }
@@ -559,19 +566,22 @@ export class Surface {
   }
 
   /** Requests of the newest commit, judged now, and those on record; by id. */
-  async requests(): Promise<readonly RequestView[]> {
+  async requests(only?: string): Promise<readonly RequestView[]> {
     const look = await this.trustStatus();
-    const views = new Map<string, RequestView>(
-      look.ledger
-        .snapshots()
-        .map((snapshot) => [
-          snapshot.id,
-          { id: snapshot.id, snapshot, evaluation: null, items: itemsOf(this.house, snapshot.id) },
-        ]),
-    );
-    for (const { id, evaluation } of look.requests)
-      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, items: itemsOf(this.house, id) });
-    for (const { id, evaluation } of look.misnamed) views.set(id, { id, snapshot: null, evaluation, items: [] });
+    const views = new Map<string, RequestView>();
+    const add = async (id: string, evaluation: RequestEvaluation | null): Promise<void> => {
+      const receipt = look.ledger.receipt(id);
+      const claimed = receipt && {
+        request: requestOf(receipt),
+        signatures: only === undefined ? [] : await signaturesOf(receipt, look.anchor.clockSkewMs),
+      };
+      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, items: itemsOf(this.house, id) });
+    };
+    for (const { id } of look.ledger.snapshots()) if (only === undefined || only === id) await add(id, null);
+    for (const { id, evaluation } of look.requests) if (only === undefined || only === id) await add(id, evaluation);
+    for (const { id, evaluation } of look.misnamed)
+      if (only === undefined || only === id)
+        views.set(id, { id, snapshot: null, evaluation, claimed: null, items: [] });
     return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 

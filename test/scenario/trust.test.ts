@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { command } from '../../src/cli/commands/requests.ts';
 import { Controller } from '../../src/controller/controller.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { formatInstant } from '../../src/core/spec/request.ts';
@@ -237,6 +238,31 @@ const open = async (options: ConstructorParameters<typeof Fleet>[0] = {}): Promi
 };
 afterEach(async () => {
   for (const fleet of fleets.splice(0)) await fleet.dispose();
+});
+
+describe('a request that is over', () => {
+  it('still tells what was asked, why, and who signed, also after its file is gone', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    const bert = fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    fleet.git('rm', '-q', 'requests/one.yaml');
+    fleet.commit({ 'README.md': 'tidied up\n' });
+    await fleet.look();
+    const desk = new Surface(fleet.bench.house);
+    const [view] = await desk.requests('one');
+    expect(view).toMatchObject({ evaluation: null, claimed: { request: { kind: 'Purge', stack: 'shop' } } });
+    const told: string[] = [];
+    const io = { paint: (_: string, text: string) => text, data: (text: string) => void told.push(text), width: 120 };
+    await command.run({ io, json: false, flags: {}, args: ['one'], surface: async () => desk } as never);
+    const out = told.join('\n');
+    expect(out).toMatch(/^one {2}Purge\n {2}state {6}succeeded$/m);
+    expect(out).toMatch(/^ {2}reason {5}no longer needed one$/m);
+    expect(out).toMatch(/^ {2}asked by {3}anna \([0-9a-f]{12}\)$/m);
+    expect(out).toContain(`  approved   bert (${bert.slice(0, 12)})`);
+    expect(out).toMatch(/^ {2}approved {3}cleo /m);
+  });
 });
 
 describe('a request', () => {

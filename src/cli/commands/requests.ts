@@ -24,8 +24,7 @@ export const command: Command = {
       io.json((await surface('state')).receipt(id));
       return EXIT.done;
     }
-    const views = await (await surface()).requests();
-    const shown = id === undefined ? views : views.filter((one) => one.id === id);
+    const shown = await (await surface()).requests(id);
     if (id !== undefined && shown.length === 0) {
       io.words(`there is no request ${id}`);
       return EXIT.usage;
@@ -48,11 +47,14 @@ const standing = ({ snapshot, evaluation }: RequestView): { state: string; reaso
   return evaluation;
 };
 
+/** As it stands in the newest commit, or as it was when it was claimed. */
+const requestOf = ({ evaluation, claimed }: RequestView) => claimed?.request ?? evaluation?.request ?? null;
+
 const rowOf = (one: RequestView): string[] => {
   const { state, reason, detail } = standing(one);
   return [
     oneLine(one.id),
-    one.evaluation?.request?.kind ?? '-',
+    requestOf(one)?.kind ?? '-',
     state,
     oneLine([reason, detail].filter((part) => part !== '').join(': ')),
   ];
@@ -71,17 +73,22 @@ function curesOf(id: string, { requester, ignored, missing }: RequestEvaluation)
 }
 
 function formatRequest(io: Painter, view: RequestView): string {
-  const { evaluation, snapshot } = view;
+  const { evaluation, snapshot, claimed } = view;
   const now = standing(view);
   const lines = [
-    `${io.paint('bold', oneLine(view.id))}  ${evaluation?.request?.kind ?? ''}`,
+    `${io.paint('bold', oneLine(view.id))}  ${requestOf(view)?.kind ?? ''}`,
     `  state      ${now.state}`,
     ...(now.reason === '' ? [] : [`  why        ${now.reason}${now.detail === '' ? '' : `: ${oneLine(now.detail)}`}`]),
   ];
-  if (evaluation) {
-    const { requester, approvals, missing, mayStillSign, ignored, subject, request } = evaluation;
-    if (subject) lines.push(`  file       sha256:${subject}`);
-    if (request) lines.push(`  reason     ${oneLine(request.reason)}`, `  expires    ${request.expires}`);
+  const subject = (claimed === null ? evaluation?.subject : null) ?? snapshot?.subject ?? '';
+  const request = requestOf(view);
+  if (subject) lines.push(`  file       sha256:${subject}`);
+  if (request) lines.push(`  reason     ${oneLine(request.reason)}`, `  expires    ${request.expires}`);
+  // Once it is claimed, what counted then is what is told.
+  for (const { type, principal, oid } of claimed?.signatures ?? [])
+    lines.push(`  ${type === 'request' ? 'asked by ' : 'approved '}  ${principal} (${oid.slice(0, 12)})`);
+  if (evaluation && claimed === null) {
+    const { requester, approvals, missing, mayStillSign, ignored } = evaluation;
     if (requester) lines.push(`  asked by   ${requester.principal} (${requester.oid.slice(0, 12)})`);
     for (const one of approvals) lines.push(`  approved   ${one.principal} (${one.oid.slice(0, 12)})`);
     if (missing > 0) lines.push(`  missing    ${missing}, of ${mayStillSign.join(', ')}`);
