@@ -10,7 +10,7 @@ import { finishHooks, runHooks } from './run-hook.ts';
 import { settle } from './settle.ts';
 
 export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
-  const { timeoutMs } = run.bench.house.settings;
+  const { timeoutMs } = run.house.settings;
   const timeoutOf = (stack: string): number => run.judged.get(stack)?.stack.timeoutMs ?? timeoutMs;
   const longest = Math.max(timeoutMs, ...[...run.judged.keys()].map(timeoutOf));
   return [
