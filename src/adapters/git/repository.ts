@@ -306,22 +306,26 @@ class GitSource implements Source {
     const known = await this.#ownRef(FETCHED_REF);
     const tooLarge = new AbortController();
     const { fetchBytes } = this.#limits;
+    // The packs of who tidies up beside us came in since the start too, and hold everything.
+    const isAlone = !this.#isTidying;
     const watch = await watchPacks(this.#mirror.dir, fetchBytes, () => tooLarge.abort(this.#tooLarge()));
     try {
       await this.#runFetch(AbortSignal.any([signal, tooLarge.signal]));
-      if ((await watch.sizeBytes()) > fetchBytes) {
-        await this.#undoFetch(known);
-        await watch.discard();
-        throw this.#tooLarge();
-      }
+      if ((await watch.sizeBytes()) > fetchBytes) tooLarge.abort(this.#tooLarge());
+      tooLarge.signal.throwIfAborted();
       const fetched = await this.#ownRef(FETCHED_REF);
       if (fetched === null) throw new Fault('GIT_REF_MISSING', `${this.spec.name}: nothing was fetched`);
       await this.#mindPacks(watch);
       return fetched;
     } catch (error) {
       // What tidies up beside us has half-written files too.
-      if (!this.#isTidying) await this.#mirror.clear();
-      if (tooLarge.signal.aborted && !signal.aborted) throw this.#tooLarge();
+      if (isAlone) await this.#mirror.clear();
+      if (tooLarge.signal.aborted) {
+        // git may have been through with the pack, and with the ref, when it was told to end.
+        await this.#undoFetch(known);
+        if (isAlone) await watch.discard();
+        if (!signal.aborted) throw this.#tooLarge();
+      }
       throw faultOfProcess(this.spec.name, error);
     } finally {
       watch.stop();

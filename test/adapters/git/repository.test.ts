@@ -373,6 +373,24 @@ describe('a fetch that fails leaves everything as it was', () => {
     expect(await source.fetch()).toBe(next);
   });
 
+  test('a fetch that is told to end when it has its pack is not kept either', async () => {
+    await source.close();
+    const late = (async (input: RunInput) => {
+      const { signal, ...rest } = input;
+      const done = await run(rest);
+      if (input.args.includes('fetch')) await new Promise((told) => signal?.addEventListener('abort', told));
+      signal?.throwIfAborted();
+      return done;
+    }) as Programs['run'];
+    const limits = { ...DEFAULT_SOURCE_LIMITS, fetchBytes: 300_000 };
+    source = openHere({ limits, programs: { run: late, spawnStream } });
+    const packs = readdirSync(join(mirror, 'objects/pack'));
+    repository.commit('big', { big: randomBytes(1_000_000) });
+    expect((await faultOf(source.fetch())).code).toBe('GIT_TOO_LARGE');
+    expect(readdirSync(join(mirror, 'objects/pack'))).toEqual(packs);
+    await expectUnharmed();
+  });
+
   test('a repository that lost an object is not taken over', async () => {
     const tip = repository.commit('two', { b: 'lost' });
     const blob = repository.git('rev-parse', `${tip}:b`);
