@@ -12,6 +12,7 @@ import { decodeUtf8, type PolicyFile, type PolicyVersion, policyPath } from '../
 import { type PolicySigners, signersOf } from '../core/state/trust/policy-signers.ts';
 import type { ReasonCode } from '../core/state/trust/reason.ts';
 import { requestPath } from '../core/state/trust/request-file.ts';
+import { rulesFor } from '../core/state/trust/request-rules.ts';
 import {
   formatStatement,
   parseStatement,
@@ -72,6 +73,8 @@ export interface Made {
     readonly reason: AuthorityCode | ReasonCode;
     readonly detail: string;
     readonly help: string;
+    /** It counts as soon as somebody asks, in a statement that is dated until then. Absent: nothing makes it count. */
+    readonly untilMs?: number;
   } | null;
 }
 
@@ -315,6 +318,15 @@ export class CloneDesk {
     if (reading.kind !== 'statement')
       return reading.kind === 'refused' ? answer(reading.reason, reading.detail) : answer('trailer-missing', '');
     const ignored = evaluation.ignored.find((one) => one.oid === oid);
+    if (ignored?.reason === 'nobody-asks' && evaluation.request !== null) {
+      // Before anybody asks nothing else of an approval is judged: what would not count then either must not sound as if it only waited.
+      const { datedMs, expiresMs } = reading.statement;
+      const { approvers, mostMs } = rulesFor(evaluation.request, authority.policy, authority.anchor.maxLifetimeMs);
+      if (!approvers.includes(reading.statement.principal)) return answer('not-an-approver', '');
+      if (expiresMs - datedMs > mostMs) return answer('statement-lifetime', '');
+      const made = answer('nobody-asks', '');
+      return { ...made, lacks: made.lacks && { ...made.lacks, untilMs: datedMs + authority.anchor.clockSkewMs } };
+    }
     if (ignored) return answer(ignored.reason, ignored.detail);
     const counts =
       type === 'request'

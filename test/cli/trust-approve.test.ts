@@ -77,7 +77,7 @@ describe('windlass approve', () => {
     const { code, json, err } = await people.say('bert', 'approve', 'unsigned');
     expect(err).toMatch(/warning: request-unsigned/);
     expect([code, (json['lacks'] as { reason: string }).reason]).toEqual([5, 'nobody-asks']);
-    expect(err).toMatch(/whoever asked signs and pushes it first[\s\S]*git fetch --tags/);
+    expect(err).toMatch(/whoever asked signs and pushes it[\s\S]*git fetch --tags/);
   });
 
   it('shows a character that nobody would see, and says when the hint was changed since it was made', async () => {
@@ -134,6 +134,29 @@ describe('windlass approve', () => {
     await approve('bert', '--tag');
     const { code, json } = await approve('cleo', '--tag');
     expect([code, json['state']]).toEqual([0, 'ready']);
+  });
+
+  it('before anybody asks does not count yet, says until when the request may be dated, and counts as soon as it is there', async () => {
+    people.commitFile('requests/lost.yaml', people.read(`requests/${ID}.yaml`).replace('"closed"', '"lost"'));
+    const early = await people.say('bert', 'approve', 'lost', '--tag');
+    const { reason, untilMs } = early.json['lacks'] as { reason: string; untilMs: number };
+    expect([early.code, early.json['counts'], reason]).toEqual([5, false, 'nobody-asks']);
+    const waitsMs = untilMs - Date.now();
+    expect([waitsMs > 4 * 60_000, waitsMs <= 5 * 60_000]).toEqual([true, true]);
+    expect(early.err).toMatch(
+      /bert and does not count yet: nobody-asks\n {2}help +it counts as soon as whoever asks has signed/,
+    );
+    expect(early.err).toMatch(/git push origin refs\/tags\/windlass\/approve\/lost/);
+    expect(early.err).not.toMatch(/will not count|git tag -d/);
+    const { json } = await people.say('anna', 'request', 'sign', 'lost', '--tag');
+    expect([json['state'], json['missing'], json['mayStillSign']]).toEqual(['awaitingApprovals', 1, ['cleo']]);
+  });
+
+  it('before anybody asks will not count when it lives too long, whoever asks later', async () => {
+    people.commitFile('requests/lost.yaml', people.read(`requests/${ID}.yaml`).replace('"closed"', '"lost"'));
+    const { code, json, err } = await people.say('bert', 'approve', 'lost', '--tag', '--expires', '90d');
+    expect([code, json['lacks']]).toEqual([5, expect.objectContaining({ reason: 'statement-lifetime' })]);
+    expect(err).toMatch(/will not count: statement-lifetime[\s\S]*git tag -d/);
   });
 
   it('is not stopped by a commit with words of a statement that is larger than any statement', async () => {

@@ -139,9 +139,11 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
     });
   else io.data(name ?? oid);
   io.words(
-    [...formatMade(io.inWords, made), ...(made.lacks === null ? [...stateInWords(after), nextStep(name)] : [])].join(
-      '\n',
-    ),
+    [
+      ...formatMade(io.inWords, made),
+      ...(made.lacks === null ? stateInWords(after) : []),
+      ...(made.lacks === null || made.lacks.untilMs !== undefined ? [nextStep(name)] : []),
+    ].join('\n'),
   );
   return made.lacks === null ? EXIT.done : EXIT.refused;
 }

@@ -1,5 +1,5 @@
 // View of requests and statements for the people who ask and approve: what would be lost, who decides, what a statement is worth.
-import type { Request } from '../../core/spec/request.ts';
+import { formatInstant, type Request } from '../../core/spec/request.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import { ruleInWords } from '../../core/state/trust/policy-words.ts';
 import type { RequestRules } from '../../core/state/trust/request-rules.ts';
@@ -91,6 +91,14 @@ export function formatStanding(evaluation: RequestEvaluation): readonly string[]
 export function formatMade(io: Painter, { oid, tag, principal, lacks }: Made): readonly string[] {
   const what = tag === null ? `commit ${oid.slice(0, 12)}` : `tag ${tag}`;
   if (lacks === null) return [`${what} is signed by ${principal} and counts`];
+  if (lacks.untilMs !== undefined) {
+    const until = formatInstant(lacks.untilMs);
+    return [
+      `${io.paint('yellow', `${what} is signed by ${principal} and does not count yet`)}: ${lacks.reason}`,
+      row('help', `it counts as soon as whoever asks has signed, if that is dated ${until} at the latest;`),
+      row('', `of a later request it is no approval: approve that anew. ${lacks.help}`),
+    ];
+  }
   return [
     `${io.paint('red', `${what} will not count`)}: ${lacks.reason}${lacks.detail === '' ? '' : ` (${lacks.detail})`}`,
     row('help', lacks.help),

@@ -111,7 +111,7 @@ export const AUTHORITY = {
   'judged-elsewhere': statement('The signature was judged by another policy than the one in effect; judge it again.'),
   'judged-stale': statement('The signature was not judged now; judge it again.'),
   'nobody-asks': statement(
-    'No signed statement here asks for this file; whoever asked signs and pushes it first (`windlass request sign ID --tag`), then `git fetch --tags`.',
+    'No signed statement here asks for this file; whoever asked signs and pushes it (`windlass request sign ID --tag`), then `git fetch --tags`. An approval counts from then on, unless it is dated before the request by more than the clock skew.',
   ),
   'other-fleet': statement('It was made for another fleet.'),
   'other-ref': statement('It was made for another ref.'),
@@ -128,7 +128,7 @@ export const AUTHORITY = {
   'seen-in-future': statement('It was first seen later than now; the clock of the controller went back.'),
   'seen-too-late': statement('It was first seen after its own expiry or that of the request.'),
   'dated-after-seen': statement('It was dated in the future when it was first seen.'),
-  'dated-before-request': statement('It approves a request that was not yet made at its date.'),
+  'dated-before-request': statement('It approves a request that was not yet made at its date, by more than the clock skew; approve again.'),
   'nonce-spent': statement('Its nonce was spent by a request that was claimed before.'),
   'nonce-duplicated': statement('Its nonce was used by a statement that was seen before it.'),
   'statement-repeated': statement('The same signed words are there already under another commit id; they count once.'),
