@@ -1,7 +1,19 @@
 // Database: one SQLite file that several processes use at once. Opens it safely (owner only, checked after a crash, migrated with a copy
 // kept), runs transactions, and turns what SQLite refuses into Faults. It never deletes or repairs a file, and knows no table.
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue } from 'node:sqlite';
 import { Fault } from '../../core/fault.ts';
 
@@ -42,6 +54,8 @@ export interface OpenInput {
 }
 
 const BUSY_TIMEOUT_MS = 5_000;
+/** A page of the database and one of its log do not fit in less. */
+const LEAST_FREE_BYTES = 64 * 1024;
 
 /** Primary result codes of SQLite. */
 const SQLITE = {
@@ -237,6 +251,23 @@ function corrupt(path: string, detail: string): Fault {
   return new Fault('STATE_CORRUPT', `${path} is damaged: ${detail}; it was left as it is`, { data: { path, detail } });
 }
 
+/** SQLite says "disk I/O error" and "unable to open database file" of a full and of a read-only disk: who must mend it is told which. */
+function unusable(path: string, message: string, cause: unknown): Fault {
+  const folder = dirname(path);
+  let why = message;
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    if (bavail * bsize < LEAST_FREE_BYTES) why = `the disk is full (${message})`;
+    accessSync(folder, constants.W_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // Whatever else keeps us from looking, SQLite's own words stand.
+    if (code === 'EROFS') why = `the file system is read-only (${message})`;
+    if (code === 'EACCES') why = `this user may not write in ${folder} (${message})`;
+  }
+  return new Fault('FILES_FAILED', `${path} could not be used: ${why}`, { data: { path }, cause });
+}
+
 /** Runs `work`; what SQLite or the file system refuses becomes a Fault, our own mistakes (wrong SQL, closed store) stay plain errors. */
 function faulty<T>(path: string, work: () => T): T {
   try {
@@ -265,10 +296,9 @@ function faulty<T>(path: string, work: () => T): T {
       case SQLITE.readonly:
       case SQLITE.ioerr:
       case SQLITE.cantopen:
-        throw new Fault('FILES_FAILED', `${path} could not be used: ${message}`, { data: { path }, cause: error });
+        throw unusable(path, message, error);
     }
-    if (typeof (error as NodeJS.ErrnoException).syscall === 'string')
-      throw new Fault('FILES_FAILED', `${path} could not be used: ${message}`, { data: { path }, cause: error });
+    if (typeof (error as NodeJS.ErrnoException).syscall === 'string') throw unusable(path, message, error);
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -467,6 +467,26 @@ describe('refusals', () => {
     database.write('disk', () => put.run('c', '3'));
     expect(database.prepare('SELECT key FROM named_values ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }]);
     database.close();
+  });
+
+  it('to be opened on a full or a read-only disk says which it is', ({ skip }) => {
+    open().close();
+    opened = [];
+    const small = `${directory}-small`;
+    mkdirSync(small);
+    const mount = (options: string): boolean =>
+      spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', small]).status === 0;
+    if (!mount('size=1m')) skip('this user may not mount a tmpfs');
+    try {
+      copyFileSync(join(directory, 'windlass.db'), join(small, 'windlass.db'));
+      expect(() => writeFileSync(join(small, 'fill'), Buffer.alloc(2 << 20))).toThrow(/ENOSPC/);
+      expect(() => openStore({ directory: small })).toThrow('the disk is full');
+      for (const side of ['-wal', '-shm']) rmSync(join(small, `windlass.db${side}`), { force: true });
+      expect(mount('remount,ro')).toBe(true);
+      expect(() => openStore({ directory: small })).toThrow('read-only');
+    } finally {
+      spawnSync('umount', [small]);
+    }
   });
 
   it('a file that another process keeps locked', () => {
