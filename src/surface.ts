@@ -8,8 +8,8 @@ import { renderHooks } from './core/render/hooks.ts';
 import type { RequestSnapshot } from './core/request/life.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Request as SignedRequest } from './core/spec/request.ts';
+import { neverDeployed, unknownStack } from './core/spec/unknown-stack.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
-import { formatRevision } from './core/state/revision.ts';
 import type { RequestEvaluation } from './core/state/trust/evaluate-request.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
@@ -36,7 +36,7 @@ import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
-import { everDeployed, type Gone, goneOf } from './operations/gone.ts';
+import { everDeployed, type Gone, goneOf, isOnRecord } from './operations/gone.ts';
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
@@ -392,9 +392,15 @@ export class Surface {
   async statusOf(name: string): Promise<StackStatus> {
     const known = this.status().find((one) => one.name === name);
     if (known) return { ...known, backup: backupStatusOf(this.bench, name), drill: drillStatusOf(this.bench, name) };
+    await this.#mustKnow(name);
+    return { name, conditions: [], applied: null, attempt: null, holds: [] };
+  }
+
+  /** The same without asking how it is. */
+  async #mustKnow(name: string): Promise<void> {
+    if (this.status().some((one) => one.name === name)) return;
     const at = await this.fleet();
     if (!at.fleet.stacks.has(name) && !at.fleet.broken.has(name)) throw this.#unknown(name, at);
-    return { name, conditions: [], applied: null, attempt: null, holds: [] };
   }
 
   async diff(name: string): Promise<Surveyed> {
@@ -470,7 +476,8 @@ export class Surface {
     const found = index.observed.containers.filter(
       (one) => one.project === subject || one.name === subject || (subject.length >= 6 && one.id.startsWith(subject)),
     );
-    if (found.length === 0) throw new Fault('NOT_FOUND', `no stack and no container is called ${subject}`);
+    if (found.length === 0)
+      throw new Fault('NOT_FOUND', `no container is called ${subject}, and no stack of that name has any`);
     return Promise.all(
       found.map(async (one) => {
         const applied = this.house.store.allApplied().find((record) => record.project === one.project);
@@ -510,7 +517,7 @@ export class Surface {
   }
 
   async byHand(stack: string, act: ByHand, signal: AbortSignal): Promise<readonly string[]> {
-    await this.statusOf(stack);
+    await this.#mustKnow(stack);
     const done = await byHand(this.bench, stack, act, signal);
     await this.tell(stack);
     return done;
@@ -526,8 +533,11 @@ export class Surface {
     const containers = (index.containers.get(stack) ?? []).filter(
       (one) => service === undefined || one.service === service,
     );
-    if (containers.length === 0)
+    if (containers.length === 0) {
+      await this.#mustKnow(stack);
+      if (!isOnRecord(this.house.store, stack)) throw neverDeployed(stack);
       throw new Fault('NOT_FOUND', `there is no container of ${service ? `service ${service} of ` : ''}stack ${stack}`);
+    }
     await Promise.all(
       containers.map(async (one) => {
         try {
@@ -593,7 +603,9 @@ export class Surface {
   }
 
   /** One archive of a deployed stack. */
-  backup(stack: string, signal: AbortSignal, note: (line: string) => void): Promise<BackedUp> {
+  async backup(stack: string, signal: AbortSignal, note: (line: string) => void): Promise<BackedUp> {
+    await this.#mustKnow(stack);
+    if (!isOnRecord(this.house.store, stack)) throw neverDeployed(stack);
     return backup(this.bench, stack, { signal, note });
   }
 
@@ -647,7 +659,8 @@ export class Surface {
   }
 
   /** What going back would change. */
-  previewRollback(stack: string, to: string | undefined): Promise<RollbackPreview> {
+  async previewRollback(stack: string, to: string | undefined): Promise<RollbackPreview> {
+    await this.#mustKnow(stack);
     return previewRollback(this.bench, stack, to);
   }
 
@@ -743,11 +756,7 @@ export class Surface {
   }
 
   #unknown(name: string, at: FleetAt): Fault {
-    const known = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()].sort();
-    const near = known.filter((one) => one.includes(name) || name.includes(one)).slice(0, 3);
-    return new Fault('NOT_FOUND', `there is no stack ${name} at ${formatRevision(at.revision)}`, {
-      data: near.length > 0 ? { near } : { known: known.slice(0, 10) },
-    });
+    return unknownStack(name, at.fleet, at.revision);
   }
 }
 

@@ -2,8 +2,10 @@
 
 import { projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
+import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { ObservedContainer } from '../core/state/observed.ts';
 import { unfinishedRestores } from './archive/restore.ts';
+import { isOnRecord } from './gone.ts';
 import { holdLeases } from './leases.ts';
 import { takeUpHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
@@ -26,7 +28,10 @@ export async function byHand(
     await takeUpHooks(bench, [stack], { signal });
     const applied = house.store.applied(stack);
     const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
-    if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);
+    if (containers.length === 0)
+      throw isOnRecord(house.store, stack)
+        ? new Fault('NOT_FOUND', `stack ${stack} has no containers`)
+        : neverDeployed(stack);
     if (act === 'stop')
       house.store.putHold(stack, {
         kind: 'stopped',

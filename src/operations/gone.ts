@@ -30,6 +30,10 @@ export function everDeployed(store: Store): readonly Applied[] {
   return [...applied, ...begun.filter((one) => !applied.some((other) => other.stack === one.stack))];
 }
 
+/** Something of it may be there: it was deployed, or its first deploy has begun. */
+export const isOnRecord = (store: Store, stack: string): boolean =>
+  everDeployed(store).some((one) => one.stack === stack);
+
 /** A document that cannot be read is never "gone": its stack is in `fleet.broken`. An error of the fleet as a whole freezes everything. */
 export function goneOf(fleet: LoadedFleet, applied: readonly Applied[], pruneLimit: number): Gone {
   const left = applied.filter((one) => !fleet.stacks.has(one.stack) && !fleet.broken.has(one.stack));

@@ -1,14 +1,18 @@
 // Hook by hand: a person runs one phase of a stack, for a test or after a repair. It changes nothing that a deploy remembers.
 import { asFault, Fault } from '../core/fault.ts';
 import type { HookPhase } from '../core/hook/phase.ts';
+import { neverDeployed, unknownStack } from '../core/spec/unknown-stack.ts';
 import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import { unfinishedRestores } from './archive/restore.ts';
 import type { FleetAt } from './fleet-at.ts';
+import { isOnRecord } from './gone.ts';
 import { holdLeases } from './leases.ts';
+import { InvalidStack } from './resolve.ts';
 import { deployedSubject, forget, type PhaseOptions, recordOf, runPhase, takeUpHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
-/** As the stack is deployed; one that is not deployed yet, as `at` declares it. Null when the phase has no actions. */
+/** As the stack is deployed; one whose first deploy did not end well, as `at` declares it. Null when the phase has no actions. Throws
+ * NOT_FOUND for a stack of which nothing was ever begun: there is nothing that its actions could work on. */
 export async function runByHand(
   bench: Workbench,
   at: FleetAt,
@@ -20,7 +24,11 @@ export async function runByHand(
   const { store, clock } = house;
   const applied = store.applied(name);
   const declared = at.fleet.stacks.get(name);
-  if (!applied && !declared) throw new Fault('NOT_FOUND', `there is no readable stack ${name} in the fleet`);
+  if (!applied && !declared) {
+    const broken = at.fleet.broken.get(name);
+    throw broken ? new InvalidStack(broken) : unknownStack(name, at.fleet, at.revision);
+  }
+  if (!isOnRecord(store, name)) throw neverDeployed(name);
   const restoring = unfinishedRestores(house).find(({ plan }) => plan.target === name);
   if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${name} is not finished`);
   const leases = holdLeases(house, [name]);

@@ -1,6 +1,8 @@
 // Preview of a rollback by a person: which commit it goes back to, and what that would change. Reads only.
 import { Fault } from '../core/fault.ts';
+import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { FleetAt } from './fleet-at.ts';
+import { isOnRecord } from './gone.ts';
 import type { Surveyed } from './survey.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -18,6 +20,7 @@ export async function previewRollback(
   const { store, source } = bench.house;
   const previous = store.value(`previous/${stack}`) as { readonly revision: string } | undefined;
   const target = to ?? previous?.revision;
+  if (target === undefined && !isOnRecord(store, stack)) throw neverDeployed(stack);
   if (target === undefined)
     throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
   const at = await bench.reader.read((await source.commit(target)).id);

@@ -4,7 +4,9 @@ import type { Cause } from '../core/diff/change.ts';
 import { projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
+import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { Model } from '../core/state/desired.ts';
+import { isOnRecord } from './gone.ts';
 import { isOneShot } from './hook-check.ts';
 import { holdLeases } from './leases.ts';
 import { takeUpHooks, withHooks } from './steps/run-hook.ts';
@@ -19,7 +21,7 @@ export interface Scaled {
   readonly after: number;
 }
 
-/** Throws USAGE for what may not be scaled, before anything is touched. */
+/** Throws USAGE for what may not be scaled and NOT_FOUND where nothing is deployed, before anything is touched. */
 export async function scaleStack(
   bench: Workbench,
   judged: Judged,
@@ -28,6 +30,8 @@ export async function scaleStack(
 ): Promise<readonly Scaled[]> {
   const { house, look } = bench;
   const { desired } = judged.resolved;
+  if (!isOnRecord(house.store, judged.name) && projectContainers(judged.index, desired.project).length === 0)
+    throw neverDeployed(judged.name);
   const hold = holdOf(judged.stack, house.store.holds(judged.name), house.clock.nowMs());
   if (hold?.kind !== 'suspended')
     throw new Fault(

@@ -1,11 +1,11 @@
 // `windlass hooks show|graph`: what the hooks of a stack would do at the newest commit. Reads declarations only: no engine, no vault.
-import { Fault } from '../../core/fault.ts';
 import { ACTION_KINDS } from '../../core/hook/action.ts';
 import { compile } from '../../core/hook/compile.ts';
 import { mermaidOf } from '../../core/hook/mermaid.ts';
 import { type HookPhase, PHASES } from '../../core/hook/phase.ts';
 import { renderHooks } from '../../core/render/hooks.ts';
 import type { Diagnostic } from '../../core/spec/diagnostic.ts';
+import { unknownStack } from '../../core/spec/unknown-stack.ts';
 import { type Command, type CommandContext, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { formatDiagnostic } from '../views/diagnostic.ts';
@@ -65,14 +65,12 @@ async function sequencesOf(
   name: string,
   phases: readonly HookPhase[],
 ): Promise<readonly Sequence[] | { readonly wrong: readonly Diagnostic[] }> {
-  const { fleet } = await (await surface('state')).fleet();
+  const { fleet, revision } = await (await surface('state')).fleet();
   const stack = fleet.stacks.get(name);
   if (!stack) {
     const wrong = fleet.broken.get(name);
     if (wrong) return { wrong };
-    throw new Fault('NOT_FOUND', `there is no stack ${name}`, {
-      data: { known: [...fleet.stacks.keys()].slice(0, 10) },
-    });
+    throw unknownStack(name, fleet, revision);
   }
   const wrong: Diagnostic[] = [];
   const sequences = phases.map((phase) => {
