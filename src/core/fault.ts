@@ -148,6 +148,10 @@ export const FAULTS = {
     retry: 'retry',
     help: 'not everything could be read or written, so nothing counts; the message names the file and the cause',
   },
+  PAYLOAD_STALLED: {
+    retry: 'retry',
+    help: 'not a byte came or went for so long: look at what the volume or folder lies on (a network file system whose server is gone), and at the load of the machine',
+  },
   PAYLOAD_CHANGED: {
     retry: 'retry',
     help: 'files changed while they were read: stop or pause the service meanwhile (`quiesce`), or allow changing files',

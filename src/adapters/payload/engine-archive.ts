@@ -5,6 +5,7 @@ import { Fault } from '../../core/fault.ts';
 import { type ApiClient, aborted } from '../compose/api-client.ts';
 import { chownVolumeRoot, helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
+import { moving } from './stall.ts';
 import { writeTar } from './tar-command.ts';
 import { nameOf, type Place, type Way } from './way.ts';
 
@@ -26,8 +27,9 @@ export function openEngineArchive(options: {
   readonly image: string | null;
   /** Of this process, for whoever sweeps. */
   readonly owner: string;
+  readonly stallMs: number;
 }): Way {
-  const { programs, client, env } = options;
+  const { programs, client, env, stallMs } = options;
 
   async function imageOf(signal: AbortSignal): Promise<string | null> {
     if (options.image !== null) {
@@ -90,10 +92,11 @@ export function openEngineArchive(options: {
           signal,
         });
         try {
-          for await (const chunk of answer as AsyncIterable<Buffer>) yield chunk;
+          yield* moving(answer as AsyncIterable<Buffer>, stallMs, `the reading of ${nameOf(place)} stood still`);
           if (!answer.complete) throw new Error('the answer was cut off');
         } catch (cause) {
           if (signal.aborted) throw aborted(signal);
+          if (cause instanceof Fault) throw cause;
           throw new Fault('PAYLOAD_FAILED', `${nameOf(place)} could not be read as a whole from the engine`, { cause });
         } finally {
           answer.destroy();
@@ -109,7 +112,7 @@ export function openEngineArchive(options: {
         // The docker client, because it takes a body of unknown length.
         const args = ['cp', '--quiet', '-', `${id}:${MOUNT_POINT}`];
         const child = await programs.spawnStream({ program: 'docker', args, cwd: '/', env, signal });
-        await writeTar(child, tar, { signal, what: nameOf(place) });
+        await writeTar(child, tar, { signal, what: nameOf(place), stallMs });
       } finally {
         await remove(id);
       }

@@ -28,8 +28,9 @@ export function openHelperContainer(options: {
   readonly image: string | null;
   /** Of this process, for whoever sweeps. */
   readonly owner: string;
+  readonly stallMs: number;
 }): Way {
-  const { programs, client, env, image } = options;
+  const { programs, client, env, image, stallMs } = options;
   const probed = new Map<string, boolean>();
 
   function runArguments(
@@ -84,6 +85,15 @@ export function openHelperContainer(options: {
     }
   }
 
+  /** After a failure that failure is what is told: a helper that cannot be ended now is swept later. */
+  async function removeAfter(name: string, hasFailed: boolean): Promise<void> {
+    try {
+      await remove(name);
+    } catch (error) {
+      if (!hasFailed) throw error;
+    }
+  }
+
   async function hasGnuTar(id: string, signal: AbortSignal): Promise<boolean> {
     const known = probed.get(id);
     if (known !== undefined) return known;
@@ -114,27 +124,31 @@ export function openHelperContainer(options: {
     },
     async *read(place, { signal, exclude, allowChanging, onNotCaptured }) {
       const name = newName();
+      let hasFailed = false;
       try {
         const create = createArguments(MOUNT_POINT, exclude);
         const helper = await start([...runArguments(name, place, 'read', READ_RIGHTS), ...create], signal);
-        yield* readTar(helper, { signal, allowChanging, what: nameOf(place), onNotCaptured });
+        yield* readTar(helper, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured });
       } catch (error) {
+        hasFailed = true;
         throw ofTheClient(error);
       } finally {
-        await remove(name);
+        await removeAfter(name, hasFailed);
       }
     },
     async write(place, tar, { signal, hasTrustedAttributes }) {
       const name = newName();
+      let hasFailed = false;
       const rights = hasTrustedAttributes ? [...WRITE_RIGHTS, 'SYS_ADMIN'] : WRITE_RIGHTS;
       try {
         const extract = extractArguments(MOUNT_POINT);
         const helper = await start([...runArguments(name, place, 'write', rights), ...extract], signal);
-        await writeTar(helper, tar, { signal, what: nameOf(place) });
+        await writeTar(helper, tar, { signal, what: nameOf(place), stallMs });
       } catch (error) {
+        hasFailed = true;
         throw ofTheClient(error);
       } finally {
-        await remove(name);
+        await removeAfter(name, hasFailed);
       }
     },
   };

@@ -14,8 +14,9 @@ export function openHostPath(options: {
   readonly programs: Programs;
   readonly client: ApiClient;
   readonly isRoot: boolean;
+  readonly stallMs: number;
 }): Way {
-  const { programs, client } = options;
+  const { programs, client, stallMs } = options;
   const env = cleanEnvironment(TAR_ENVIRONMENT);
   const program = (args: readonly string[], signal: AbortSignal) => ({ program: 'tar', args, cwd: '/', env, signal });
   const folderOf = (place: Place): string => (place.kind === 'volume' ? place.mountpoint : place.path);
@@ -52,13 +53,13 @@ export function openHostPath(options: {
     },
     async *read(place, { signal, exclude, allowChanging, onNotCaptured }) {
       const child = await programs.spawnStream(program(createArguments(folderOf(place), exclude), signal));
-      yield* readTar(child, { signal, allowChanging, what: nameOf(place), onNotCaptured });
+      yield* readTar(child, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured });
     },
     async write(place, tar, { signal }) {
       const folder = folderOf(place);
       await access(folder);
       const child = await programs.spawnStream(program(extractArguments(folder), signal));
-      await writeTar(child, tar, { signal, what: nameOf(place) });
+      await writeTar(child, tar, { signal, what: nameOf(place), stallMs });
       // Whoever switches to the copy may remove the original: it must be on the disk by then.
       const synced = await programs.run({
         program: 'sync',

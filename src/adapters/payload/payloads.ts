@@ -23,6 +23,7 @@ import { ProcessError, type Programs } from '../process/run.ts';
 import { openEngineArchive } from './engine-archive.ts';
 import { openHelperContainer } from './helper-container.ts';
 import { openHostPath } from './host-path.ts';
+import { STALL_MS, within } from './stall.ts';
 import { sweepHelpers } from './sweep-helpers.ts';
 import { openVolumes } from './volumes.ts';
 import { nameOf, type Place, type Way } from './way.ts';
@@ -40,6 +41,8 @@ export interface PayloadsOptions {
   /** Which ways are tried, in this order. */
   readonly ways?: readonly Exclude<PayloadRecord['way'], 'memory'>[];
   readonly callMs?: number;
+  /** How long a read or write may stand still. Default 15 min. */
+  readonly stallMs?: number;
   /** Whether this process may read and own everything. Default: whether it is root. */
   readonly isRoot?: boolean;
 }
@@ -66,17 +69,19 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     DOCKER_CONFIG: dockerConfigFolder(environment),
     ...(host.certificates === null ? {} : { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: host.certificates }),
   };
+  const { stallMs = STALL_MS } = options;
   const all: Readonly<Record<(typeof DEFAULT_WAYS)[number], Way>> = {
-    'host-path': openHostPath({ programs, client, isRoot: options.isRoot ?? process.getuid?.() === 0 }),
-    'helper-container': openHelperContainer({ programs, client, env, image: helperImage, owner }),
-    'engine-api': openEngineArchive({ programs, client, env, image: helperImage, owner }),
+    'host-path': openHostPath({ programs, client, isRoot: options.isRoot ?? process.getuid?.() === 0, stallMs }),
+    'helper-container': openHelperContainer({ programs, client, env, image: helperImage, owner, stallMs }),
+    'engine-api': openEngineArchive({ programs, client, env, image: helperImage, owner, stallMs }),
   };
   const ways = (options.ways ?? DEFAULT_WAYS).map((kind) => all[kind]);
 
   async function wayTo(place: Place, excludes: boolean, signal: AbortSignal): Promise<Way> {
     const obstacles: string[] = [];
     for (const way of ways) {
-      const obstacle = await way.obstacle(place, { signal, excludes });
+      const looking = way.obstacle(place, { signal, excludes });
+      const obstacle = await within(looking, stallMs, `the look at ${nameOf(place)} stood still`);
       if (obstacle === null) return way;
       obstacles.push(`${way.kind}: ${obstacle}`);
     }
@@ -84,6 +89,9 @@ export function openPayloads(options: PayloadsOptions): Payloads {
       data: { obstacles },
     });
   }
+
+  const lookedFor = <T>(looking: Promise<T>, path: string): Promise<T> =>
+    within(looking, stallMs, `the look at the folder ${path} stood still`);
 
   async function volumePlace(name: string, signal: AbortSignal): Promise<{ place: Place; createdAt: string }> {
     const found = await volumes.find(name, signal);
@@ -103,7 +111,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     const isVolume = source.kind === 'volume';
     const { place, createdAt } = isVolume
       ? await volumePlace(source.name, signal)
-      : { place: await folderPlace(source.path, source.within), createdAt: '' };
+      : { place: await lookedFor(folderPlace(source.path, source.within), source.path), createdAt: '' };
     const way = await wayTo(place, exclude.length > 0, signal);
     state.way = way;
     const onNotCaptured = (words: string): void => void state.notCaptured.push(words);
@@ -213,7 +221,7 @@ export function openPayloads(options: PayloadsOptions): Payloads {
       const place =
         target.kind === 'volume'
           ? (await volumePlace(target.name, signal)).place
-          : await folderPlace(target.path, target.within);
+          : await lookedFor(folderPlace(target.path, target.within), target.path);
       const way = await wayTo(place, false, signal);
       if ((await readAgain(way, place, signal)).summary.entries.count !== 1) {
         // What is in there came from elsewhere and is not ours to remove.

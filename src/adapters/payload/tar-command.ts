@@ -4,6 +4,7 @@ import { finished } from 'node:stream/promises';
 import { Fault } from '../../core/fault.ts';
 import { aborted } from '../compose/api-client.ts';
 import type { StreamedChild } from '../process/run.ts';
+import { leave, moving, within } from './stall.ts';
 
 export const TAR_ENVIRONMENT = { LC_ALL: 'C' } as const;
 
@@ -51,6 +52,7 @@ export interface ReadTarOptions {
   readonly allowChanging: boolean;
   /** What is read, for messages. */
   readonly what: string;
+  readonly stallMs: number;
   readonly onNotCaptured: (words: string) => void;
 }
 
@@ -59,13 +61,14 @@ export async function* readTar(child: StreamedChild, options: ReadTarOptions): A
   let isOver = false;
   try {
     child.stdin.end();
-    for await (const chunk of child.stdout as AsyncIterable<Buffer>) yield chunk;
-    const { exitCode } = await child.exited;
+    const still = `the reading of ${options.what} stood still`;
+    yield* moving(child.stdout as AsyncIterable<Buffer>, options.stallMs, still);
+    const { exitCode } = await within(child.exited, options.stallMs, still);
     isOver = true;
     if (options.signal.aborted) throw aborted(options.signal);
     judgeRead(exitCode, child.stderr(), options);
   } finally {
-    if (!isOver) await child.kill();
+    if (!isOver) await leave(child.kill());
   }
 }
 
@@ -73,18 +76,23 @@ export async function* readTar(child: StreamedChild, options: ReadTarOptions): A
 export async function writeTar(
   child: StreamedChild,
   bytes: AsyncIterable<Uint8Array>,
-  options: { readonly signal: AbortSignal; readonly what: string },
+  options: { readonly signal: AbortSignal; readonly what: string; readonly stallMs: number },
 ): Promise<void> {
+  const still = `the writing of ${options.what} stood still`;
   let isOver = false;
   child.stdout.resume();
   try {
     for await (const chunk of bytes) {
       if (child.stdin.destroyed) break;
-      if (!child.stdin.write(chunk)) await drained(child);
+      if (!child.stdin.write(chunk)) await within(drained(child), options.stallMs, still);
     }
     child.stdin.end();
-    await finished(child.stdin).catch(() => {});
-    const { exitCode } = await child.exited;
+    await within(
+      finished(child.stdin).catch(() => {}),
+      options.stallMs,
+      still,
+    );
+    const { exitCode } = await within(child.exited, options.stallMs, still);
     isOver = true;
     if (options.signal.aborted) throw aborted(options.signal);
     const complaints = linesOf(child.stderr());
@@ -94,7 +102,7 @@ export async function writeTar(
       });
     }
   } finally {
-    if (!isOver) await child.kill();
+    if (!isOver) await leave(child.kill());
   }
 }
 

@@ -63,6 +63,7 @@ export const FAULT_REASONS = {
   HOOK_FAILED: 'HookFailed',
   PAYLOAD_MISSING: 'Failed',
   PAYLOAD_FAILED: 'Failed',
+  PAYLOAD_STALLED: 'Failed',
   PAYLOAD_CHANGED: 'Failed',
   PAYLOAD_EXISTS: 'Failed',
   PAYLOAD_CORRUPT: 'Failed',

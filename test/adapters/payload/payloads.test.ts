@@ -1,6 +1,6 @@
 // Payloads without an engine: a socket answers what an engine would say of its volumes, tar is the real one or a script that misbehaves.
 // What only a real engine can show (helper containers, owners, setuid) is in test/e2e/payload.test.ts.
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -318,6 +318,27 @@ describe('reading a volume', () => {
     ['hides its attributes', 'PAYLOAD_FAILED', 'tar: ./x: Warning: Cannot llistxattr: Operation not permitted', 0],
     ['makes tar die', 'PAYLOAD_FAILED', '', 137],
   ];
+  it.each([
+    ['says nothing', 'exec sleep 60'],
+    ['stands still in the middle', '$TAR "$@" | head -c 600; exec sleep 60'],
+    ['does not end', '$TAR "$@"; exec >&-; exec sleep 60'],
+  ])('gives up a tar that %s, in an error of its own', async (_, script) => {
+    writeFileSync(join(engine.add('data'), 'f'), 'content');
+    const fault = await faultOf(read(payloads({ programs: tarThat(script), stallMs: 300 }), 'data'));
+    expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume data') });
+  });
+
+  it('does not blame tar while whoever takes its bytes takes his time', async () => {
+    writeFileSync(join(engine.add('data'), 'f'), randomBytes(400_000));
+    const reading = payloads({ stallMs: 250 }).read({ kind: 'volume', name: 'data' }, { signal: never, plain: true });
+    let sizeBytes = 0;
+    for await (const chunk of reading.stream) {
+      if (sizeBytes === 0) await new Promise((resolve) => setTimeout(resolve, 500));
+      sizeBytes += chunk.length;
+    }
+    expect((await reading.done).plainBytes).toBe(sizeBytes);
+  });
+
   it.each(complaints)('fails when a file %s: %s', async (_, code, words, exitCode) => {
     engine.add('data');
     const programs = tarThat(`$TAR "$@"; echo '${words}' >&2; exit ${exitCode}`);
@@ -609,6 +630,14 @@ describe('writing into a volume', () => {
     const { blob, facts } = small();
     const wrapped = `case "$1" in --create) exec $TAR "$@";; esac\nFOLDER='${engine.pathOf('fresh')}'\n${script}`;
     expect((await faultOf(write(payloads({ programs: tarThat(wrapped) }), blob, facts))).code).toBe(code);
+    isGone();
+  });
+
+  it('gives up a tar that takes no more, and leaves nothing', async () => {
+    const { blob, facts } = recorded(tarOf([folder('./'), file('./f', randomBytes(1_000_000))]));
+    const wrapped = 'case "$1" in --create) exec $TAR "$@";; esac\nexec sleep 60';
+    const fault = await faultOf(write(payloads({ programs: tarThat(wrapped), stallMs: 500 }), blob, facts));
+    expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume fresh') });
     isGone();
   });
 
