@@ -23,6 +23,14 @@ export interface CloneObject {
   readonly bytes: Uint8Array;
 }
 
+/** What one commit made of a regular file. */
+export interface FileChange {
+  readonly commit: string;
+  readonly path: string;
+  /** Of the blob; null when the file was removed, or became something else. */
+  readonly oid: string | null;
+}
+
 /** What git would sign with. */
 export interface SigningSetUp {
   readonly format: 'ssh' | 'openpgp' | 'x509' | 'unknown';
@@ -66,6 +74,8 @@ export interface Clone {
   changed(paths: readonly string[]): Promise<readonly string[]>;
   /** The commits that changed the file, as HEAD sees them, the last first; at most ten. */
   changes(path: string): Promise<readonly string[]>;
+  /** What became of the files below a folder in all commits that `commit` reaches, the newest first; of a merge what it brought to its first parent. */
+  history(commit: string, folder: string): Promise<readonly FileChange[]>;
   /** False also when `ancestor` is not in this clone. */
   descends(commit: string, ancestor: string): Promise<boolean>;
   /** Annotated tags below refs/tags/windlass/, then the commits that `commit` reaches whose message names a trailer of ours; the newest first. */

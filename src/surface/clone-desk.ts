@@ -8,7 +8,13 @@ import { type AuthorityCode, helpOf } from '../core/state/trust/authority.ts';
 import { evaluateRequest, type RequestEvaluation } from '../core/state/trust/evaluate-request.ts';
 import type { RawGitObject } from '../core/state/trust/judge.ts';
 import { effectivePolicy, type PolicyDrift, type PolicyMemory } from '../core/state/trust/policy-chain.ts';
-import { decodeUtf8, type PolicyFile, type PolicyVersion, policyPath } from '../core/state/trust/policy-file.ts';
+import {
+  decodeUtf8,
+  type PolicyFile,
+  type PolicyVersion,
+  policyPath,
+  sha256Of,
+} from '../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../core/state/trust/policy-signers.ts';
 import type { ReasonCode } from '../core/state/trust/reason.ts';
 import { requestPath } from '../core/state/trust/request-file.ts';
@@ -22,7 +28,8 @@ import {
   verifyStatement,
 } from '../core/state/trust/statement.ts';
 import type { TrustAnchor } from '../core/state/trust/trust-anchor.ts';
-import type { Clone, CloneFile, SigningSetUp } from '../ports/clone.ts';
+import { type Echoes, echoesOf } from '../operations/trust/clone-echoes.ts';
+import type { Clone, CloneFile, FileChange, SigningSetUp } from '../ports/clone.ts';
 
 export type { Clone, CloneFile, SigningSetUp } from '../ports/clone.ts';
 
@@ -78,6 +85,11 @@ export interface Made {
   } | null;
 }
 
+/** With what the history of the clone says against it. */
+export interface RequestHere extends RequestEvaluation, Echoes {
+  readonly bytes: Uint8Array;
+}
+
 export interface StatementWish {
   readonly type: StatementType;
   /** 64 hex. */
@@ -96,6 +108,7 @@ export interface StatementWish {
 export class CloneDesk {
   readonly clone: Clone;
   readonly #nowMs: () => number;
+  #history: { readonly commit: string; readonly changes: readonly FileChange[] } | null = null;
 
   constructor(clone: Clone, nowMs: () => number = Date.now) {
     this.clone = clone;
@@ -234,10 +247,7 @@ export class CloneDesk {
   }
 
   /** A request of HEAD, judged with what this clone holds; null when HEAD holds no such file. */
-  async evaluate(
-    authority: CloneAuthority,
-    id: string,
-  ): Promise<(RequestEvaluation & { readonly bytes: Uint8Array }) | null> {
+  async evaluate(authority: CloneAuthority, id: string): Promise<RequestHere | null> {
     const { commit } = await this.settledHead();
     const { anchor, policy, signers } = authority;
     const file = await this.clone.file(commit, requestPath(id));
@@ -245,6 +255,14 @@ export class CloneDesk {
     const now = new Date(this.#nowMs());
     const objects = await this.clone.statements(commit);
     const readings = await Promise.all(objects.map((one) => verifyStatement(one, signers, now, anchor.clockSkewMs)));
+    if (this.#history?.commit !== commit)
+      this.#history = { commit, changes: await this.clone.history(commit, 'requests') };
+    const echoes = await echoesOf(this.clone, this.#history.changes, {
+      commit,
+      id,
+      bytes: file.bytes,
+      statements: objects,
+    });
     const evaluation = evaluateRequest({
       path: file.path,
       bytes: file.bytes,
@@ -258,10 +276,16 @@ export class CloneDesk {
       statements: readings.map((reading, index) => ({ reading, firstSeenMs: seenAs(reading, now.getTime(), index) })),
       policy,
       anchor,
-      spent: { ids: new Set(), subjects: new Set(), nonces: new Set(), sinceMs: 0 },
+      spent: {
+        ids: new Set(),
+        // Each content runs once, under whichever of its names.
+        subjects: new Set(echoes.copyOf === null ? [] : [sha256Of(file.bytes)]),
+        nonces: new Set(),
+        sinceMs: 0,
+      },
       nowMs: now.getTime(),
     });
-    return { ...evaluation, bytes: file.bytes };
+    return { ...evaluation, ...echoes, bytes: file.bytes };
   }
 
   /** Whether the signature of an admin under the version after the one in effect counts: by the keys of either, for its own board. */

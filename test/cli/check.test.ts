@@ -38,6 +38,42 @@ describe('windlass check', () => {
     ]);
   });
 
+  it('refuses, exit 5, a copy of a request that stands beside it: of the same bytes only one runs', async () => {
+    people.commitFile('requests/before-one.yaml', people.read('requests/one.yaml'));
+    const { code, out } = check();
+    expect(code).toBe(5);
+    expect(out).toMatch(/\*\*before-one\*\*: refused, request-replayed: the same bytes as requests\/one\.yaml/);
+    expect(out).toMatch(/\*\*one\*\*: ready/);
+    const said = await people.say('bert', 'approve', 'before-one');
+    expect([said.code, said.json['refused']]).toEqual([5, 'request-replayed']);
+  });
+
+  it('warns of a request whose bytes stood under another name before, for that may have run', () => {
+    people.git('rm', '-q', 'requests/one.yaml');
+    people.git('commit', '-q', '-m', 'It ran');
+    const { code, out } = check();
+    expect(code).toBe(0);
+    expect(out).toMatch(/\*\*before-one\*\*: ready[\s\S]*warning: requests\/one\.yaml held these very bytes before/);
+  });
+
+  it('warns of a name that was there before: removed and there again, or approved with other words', async () => {
+    const text = people.read('requests/before-one.yaml');
+    people.git('rm', '-q', 'requests/before-one.yaml');
+    people.git('commit', '-q', '-m', 'It ran');
+    people.commitFile('requests/one.yaml', text);
+    const doubts = () => JSON.parse(check('-o', 'json').out).requests[0].doubts.join('\n');
+    expect(doubts()).toMatch(/requests\/one\.yaml was removed and is there again[\s\S]*request-claimed/);
+    people.git('rm', '-q', 'requests/one.yaml');
+    people.git('commit', '-q', '-m', 'Tidy');
+    await people.say('anna', 'request', 'purge', 'shop', '--volumes', 'all', '--reason', 'two', '--id', 'two');
+    expect(doubts()).toBe('');
+    await people.say('bert', 'approve', 'two');
+    people.commitFile('requests/two.yaml', people.read('requests/two.yaml').replace('two', 'three'));
+    expect(doubts()).toMatch(/requests\/two\.yaml was approved with other words before[\s\S]*request-claimed/);
+    people.git('rm', '-q', 'requests/two.yaml');
+    people.git('commit', '-q', '-m', 'Tidy');
+  });
+
   it('says that nobody reads a request whose name is none', () => {
     people.commitFile('requests/old/Two.yml', 'kind: Purge\n');
     expect(check()).toMatchObject({

@@ -4,7 +4,7 @@ import { lstat, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
-import type { Clone, CloneFile, CloneHead, CloneObject, NewCommit, NewTag } from '../../ports/clone.ts';
+import type { Clone, CloneFile, CloneHead, CloneObject, FileChange, NewCommit, NewTag } from '../../ports/clone.ts';
 import { type Run, run } from '../process/run.ts';
 import { type CloneGit, openCloneGit } from './clone-git.ts';
 import { signingOf } from './clone-signing.ts';
@@ -134,6 +134,31 @@ class GitClone implements Clone {
   async changes(path: string): Promise<readonly string[]> {
     const { stdout } = await this.#git.must(['rev-list', '-10', 'HEAD', '--', literal(path)]);
     return stdout.split('\n').filter((line) => line !== '');
+  }
+
+  async history(commit: string, folder: string): Promise<readonly FileChange[]> {
+    const { stdout } = await this.#git.must([
+      'log',
+      '--format=%H',
+      `--max-count=${MAX_STATEMENTS}`,
+      '--raw',
+      '--no-abbrev',
+      '--no-renames',
+      '--full-history',
+      '--diff-merges=first-parent',
+      '--end-of-options',
+      commit,
+      '--',
+      literal(folder),
+    ]);
+    const changes: FileChange[] = [];
+    let at = '';
+    for (const line of stdout.split('\n')) {
+      if (/^[0-9a-f]{40}$/.test(line)) at = line;
+      const [, mode = '', oid = '', path] = /^:\d{6} (\d{6}) [0-9a-f]{40} ([0-9a-f]{40}) [A-Z]\t(.+)$/.exec(line) ?? [];
+      if (path !== undefined) changes.push({ commit: at, path, oid: REGULAR.test(mode) ? oid : null });
+    }
+    return changes;
   }
 
   async descends(commit: string, ancestor: string): Promise<boolean> {

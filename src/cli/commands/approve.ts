@@ -7,7 +7,7 @@ import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.
 import { decodeUtf8, sha256Of } from '../../core/state/trust/policy-file.ts';
 import { idOfPath, requestPath } from '../../core/state/trust/request-file.ts';
 import { type RequestRules, rulesFor } from '../../core/state/trust/request-rules.ts';
-import type { CloneAuthority, CloneDesk, Signer } from '../../surface/clone-desk.ts';
+import type { CloneAuthority, CloneDesk, RequestHere, Signer } from '../../surface/clone-desk.ts';
 import { type Command, type CommandContext, UsageError } from '../command.ts';
 import { consent } from '../consent.ts';
 import { EXIT } from '../exit.ts';
@@ -198,7 +198,7 @@ async function warningsOf(
     readonly id: string;
     readonly signer: Signer;
     readonly rules: RequestRules;
-    readonly before: RequestEvaluation & { readonly bytes: Uint8Array };
+    readonly before: RequestHere;
   },
 ): Promise<readonly string[]> {
   const { word, id, signer, rules, before } = about;
@@ -206,6 +206,7 @@ async function warningsOf(
   const isEdited = draft === null || Buffer.compare(draft, before.bytes) !== 0;
   return [
     ...(isEdited ? ['the file in the work tree differs; what is signed is the one shown here, of HEAD'] : []),
+    ...(before.isFinal ? [] : before.doubts),
     ...(before.state === 'refused' ? [`${before.reason}: ${AUTHORITY[before.reason].help}`] : []),
     ...signerWarning(word, signer, rules, before),
   ];

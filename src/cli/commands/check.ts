@@ -1,8 +1,9 @@
 // `windlass check`: for the CI of a pull request, in a clone with its whole history and no engine: is what is declared right, and what do
-// the requests of HEAD still lack. Never says that a request will run: what is revoked, claimed or rewritten only the controller knows.
+// the requests of HEAD still lack. Never says that a request will run: what is revoked, claimed or
+// rewritten only the controller knows.
 import { helpOf } from '../../core/state/trust/authority.ts';
-import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
-import { idOfPath } from '../../core/state/trust/request-file.ts';
+import { idOfPath, requestPath } from '../../core/state/trust/request-file.ts';
+import type { RequestHere } from '../../surface/clone-desk.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { deskOf } from '../own-clone.ts';
@@ -19,17 +20,23 @@ interface Row {
   readonly mayStillSign: readonly string[];
   readonly asked: string | null;
   readonly approved: readonly string[];
+  /** What only the controller can tell, and what would refuse it there. */
+  readonly doubts: readonly string[];
 }
 
-const rowOf = (id: string, one: RequestEvaluation): Row => ({
+const rowOf = (id: string, one: RequestHere): Row => ({
   id,
   state: one.state,
   reason: one.reason,
-  detail: one.detail,
+  detail:
+    one.copyOf !== null && one.reason === 'request-replayed'
+      ? `the same bytes as ${requestPath(one.copyOf)}`
+      : one.detail,
   missing: one.missing,
   mayStillSign: one.mayStillSign,
   asked: one.requester?.principal ?? null,
   approved: one.approvals.map((approval) => approval.principal),
+  doubts: one.isFinal ? [] : one.doubts,
 });
 
 /** States in which nothing is left for people to do. */
@@ -83,6 +90,7 @@ export const command: Command = {
         if (row.asked) io.data(`  asked by ${row.asked}; approved by ${row.approved.join(', ') || 'nobody yet'}`);
         if (row.missing > 0)
           io.data(`  missing ${row.missing} of ${row.mayStillSign.join(', ')}: \`windlass approve ${row.id}\``);
+        for (const doubt of row.doubts) io.data(`  warning: ${doubt}`);
         if (row.state === 'refused') io.data(`  ${helpOf(row.reason as Parameters<typeof helpOf>[0])}`);
       }
     }

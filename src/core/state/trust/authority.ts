@@ -46,7 +46,7 @@ export const AUTHORITY = {
     'The tip does not descend from the last accepted one; check who rewrote the branch, then `windlass trust accept TIP`.',
   ),
   'request-claimed': request('A request of this id was claimed before; each id runs at most once.'),
-  'request-replayed': request('A request with exactly this content was claimed before under another id.'),
+  'request-replayed': request('A request with exactly this content was claimed before under another id, or stands beside it; each content runs at most once. Ask anew.'),
   'request-unsigned': request(
     'No valid signed statement asks for these very bytes; whoever asks signs one by commit, or by an annotated tag when a merge lost it: `windlass request sign ID --tag`. One that is made already comes with `git fetch --tags`.',
   ),
