@@ -52,6 +52,7 @@ import { hookLogs } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';
+import { type Spoken, spokenOf } from './operations/trust/spoken.ts';
 import { itemsOf, type WorkItem } from './operations/trust/work-items.ts';
 import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
 import { unverified, verificationOf } from './operations/unverified.ts';
@@ -91,6 +92,8 @@ export interface RequestView {
   } | null;
   /** What its work did, once there is any. */
   readonly items: readonly WorkItem[];
+  /** Reasons that people gave with what they signed; only when one is asked for by its id. */
+  readonly said: readonly Spoken[];
 }
 
 /** What `plan --out` writes: what was seen, not what to do; apply makes the plan again and compares. */
@@ -585,13 +588,15 @@ export class Surface {
         request: requestOf(receipt),
         signatures: only === undefined ? [] : await signaturesOf(receipt, look.anchor.clockSkewMs),
       };
-      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, items: itemsOf(this.house, id) });
+      const said = only === undefined ? [] : await spokenOf(look, id);
+      const items = itemsOf(this.house, id);
+      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, items, said });
     };
     for (const { id } of look.ledger.snapshots()) if (only === undefined || only === id) await add(id, null);
     for (const { id, evaluation } of look.requests) if (only === undefined || only === id) await add(id, evaluation);
     for (const { id, evaluation } of look.misnamed)
       if (only === undefined || only === id)
-        views.set(id, { id, snapshot: null, evaluation, claimed: null, items: [] });
+        views.set(id, { id, snapshot: null, evaluation, claimed: null, items: [], said: [] });
     return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 

@@ -114,10 +114,16 @@ ${minDelay ? `    minDelay: ${minDelay}\n` : ''}  - { operation: deploy, stacks:
   message(
     type: StatementType,
     subject: string,
-    more: { readonly fleet?: string; readonly environment?: string; readonly policy?: string } = {},
+    more: {
+      readonly fleet?: string;
+      readonly environment?: string;
+      readonly policy?: string;
+      readonly body?: string;
+    } = {},
   ): string {
     return formatStatement({
       title: `${type} something`,
+      ...(more.body === undefined ? {} : { body: more.body }),
       type,
       fleet: more.fleet ?? FLEET,
       ref: REF,
@@ -262,6 +268,38 @@ describe('a request that is over', () => {
     expect(out).toMatch(/^ {2}asked by {3}anna \([0-9a-f]{12}\)$/m);
     expect(out).toContain(`  approved   bert (${bert.slice(0, 12)})`);
     expect(out).toMatch(/^ {2}approved {3}cleo /m);
+  });
+});
+
+/** What `windlass requests ID` prints. */
+async function shown(fleet: Fleet, id: string): Promise<string> {
+  const told: string[] = [];
+  const io = { paint: (_: string, text: string) => text, data: (text: string) => void told.push(text), width: 120 };
+  const desk = new Surface(fleet.bench.house);
+  await command.run({ io, json: false, flags: {}, args: [id], surface: async () => desk } as never);
+  return told.join('\n');
+}
+
+describe('a reason that somebody gives', () => {
+  it('to reject is shown with the request and in its JSON, bounded, also after the file is gone; of a stranger it is not', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    const reject = (body: string) => fleet.message('reject', subject, { body });
+    fleet.commit({}, reject('Reason: mallory was here'), 'mallory');
+    fleet.commit({}, fleet.message('approve', subject, { body: 'Reason: fine with\nme' }), 'bert');
+    const oid = fleet.commit({}, reject(`Reason: not\twhile the audit runs ${'x'.repeat(900)}`), 'cleo').slice(0, 12);
+    expect(await fleet.look()).toEqual({ one: 'rejected rejected-by-approver' });
+    const told = await shown(fleet, 'one');
+    expect(told).toMatch(/^ {2}said {7}bert \(approve, [0-9a-f]{12}\): fine with me$/m);
+    expect(told).toMatch(
+      new RegExp(`^ {2}said {7}cleo \\(reject, ${oid}\\): not\\\\u\\{9\\}while the audit runs x{400,490}…$`, 'm'),
+    );
+    expect(told).not.toMatch(/mallory was here/);
+    const [view] = await new Surface(fleet.bench.house).requests('one');
+    expect(view?.said.map(({ type, principal }) => `${principal} ${type}`)).toEqual(['bert approve', 'cleo reject']);
+    fleet.git('rm', '-q', 'requests/one.yaml');
+    fleet.commit({}, 'tidy up');
+    expect(await shown(fleet, 'one')).toMatch(/cleo \(reject, [0-9a-f]{12}\): not/);
   });
 });
 

@@ -199,6 +199,27 @@ export function mentionsOf({ bytes }: Pick<RawGitObject, 'bytes'>): readonly str
   return [...found];
 }
 
+const MOST_REASON = 500;
+
+/** Why its signer says it: the paragraph `Reason: …` of the message, on one line, bounded, with what is not seen written out. Null when there is none. */
+export function reasonOf({ type, bytes }: Pick<RawGitObject, 'type' | 'bytes'>): string | null {
+  if ((type !== 'commit' && type !== 'tag') || bytes.length > LARGEST_BYTES) return null;
+  const read = readGitObject(type, bytes, { strict: true });
+  const text = read.kind === 'parsed' ? decodeUtf8(read.object.message) : null;
+  const paragraphs = text?.split('\n\n').slice(1, -1) ?? [];
+  const said = paragraphs.find((paragraph) => paragraph.startsWith('Reason: '));
+  if (said === undefined) return null;
+  const line = said
+    .slice('Reason: '.length)
+    .replace(/\s*\n\s*/g, ' ')
+    .trim();
+  const shown = line.length > MOST_REASON ? `${line.slice(0, MOST_REASON)}…` : line;
+  return shown.replace(
+    /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu,
+    (found) => `\\u{${found.codePointAt(0)?.toString(16)}}`,
+  );
+}
+
 /** Parses one object and proves who signed it, by the keys of one policy, now. Never rejects. */
 export function verifyStatement(
   object: RawGitObject,
