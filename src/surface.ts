@@ -647,9 +647,10 @@ export class Surface {
     return runs;
   }
 
-  /** An archive of a replica into the store. */
-  bringBack(from: string, id: string, signal: AbortSignal): Promise<Copied> {
-    return bringBack(this.house, replicaNamed(this.house, from), id, signal);
+  /** An archive of a replica into the store. `trust`: a key of another controller, from now on trusted. */
+  bringBack(from: string, id: string, trust: string | undefined, signal: AbortSignal): Promise<Copied> {
+    const replica = replicaNamed(this.house, from);
+    return this.archives.trusting(trust, (also) => bringBack(this.house, replica, id, signal, also));
   }
 
   /** Which holds were lifted. */

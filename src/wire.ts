@@ -282,8 +282,8 @@ function archivesOf(
   }));
   const own = withRepository(main, repository);
   const store = withReplicas(own, replicas);
-  const check = (bytes: Uint8Array, signature: string): string =>
-    checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt()]);
+  const check = (bytes: Uint8Array, signature: string, also: readonly string[] = []): string =>
+    checkSignature(bytes, signature, [key().publicKey, ...(options.trustedKeys ?? []), ...learnt(), ...also]);
   return {
     store,
     own,
@@ -292,7 +292,11 @@ function archivesOf(
     sign: (bytes) => key().sign(bytes),
     check,
     exportTo: (id, path, signal) => writeWhole(path, exportArchive(store, id, signal), signal),
-    importFrom: (path, signal) => importArchive(store, readThrough(path), { signal, check }),
+    importFrom: (path, signal, also) =>
+      importArchive(store, readThrough(path), {
+        signal,
+        check: (bytes, signature) => void check(bytes, signature, also),
+      }),
     recipients: options.recipients ?? [],
   };
 }

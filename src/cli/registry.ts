@@ -78,6 +78,7 @@ export const COMMANDS: readonly Command[] = [
   backups.verify,
   backups.drill,
   backups.prune,
+  backups.remove,
   backups.exportOne,
   backups.importOne,
   replicas.replicate,

@@ -90,7 +90,7 @@ export const FAULTS = {
   },
   ARCHIVE_DAMAGED: {
     retry: 'person',
-    help: 'do not restore from it: fetch another copy (`windlass backups fetch ID --from REPLICA`), and look at the disk that held this one',
+    help: 'do not restore from it: fetch another copy (`windlass backups fetch ID --from REPLICA`), and look at the disk that held this one. Where there is none, `windlass backups remove ID` lets the others be kept by rule again',
   },
   ARCHIVE_NO_SPACE: {
     retry: 'retry',
@@ -106,7 +106,10 @@ export const FAULTS = {
     help: 'it was signed by no key that this controller knows. If it is your own and its controller is gone: `windlass backups import FILE --trust-key KEY` (`windlass backups fetch` takes it too), with the key that `backups export` or `backups show` told there; else check where it comes from',
   },
   ARCHIVE_TOO_NEW: { retry: 'person', help: 'the archive was made by a newer Windlass; use that version' },
-  ARCHIVE_IN_USE: { retry: 'person', help: 'remove the group archive that names it first' },
+  ARCHIVE_IN_USE: {
+    retry: 'person',
+    help: 'wait until what the message names has ended; a group archive goes before its members: `windlass backups remove ID`',
+  },
   ARCHIVE_UNREACHABLE: {
     retry: 'retry',
     help: 'check the address and the network of the archive store; nothing in it counts as missing meanwhile',

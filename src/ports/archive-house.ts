@@ -19,14 +19,15 @@ export interface ArchiveHouse {
   readonly repository?: BlobRepository | null;
   /** One line: the controller's public key and its signature. Makes the key when there is none. */
   sign(bytes: Uint8Array): string;
-  /** The public key that signed. Throws ARCHIVE_UNTRUSTED unless it is the controller's own or one that its configuration names. */
-  check(bytes: Uint8Array, signature: string): string;
+  /** The public key that signed. Throws ARCHIVE_UNTRUSTED unless it is the controller's own, one that its configuration names, or among `also`. */
+  check(bytes: Uint8Array, signature: string, also?: readonly string[]): string;
   /** Writes a .bak (or .bkg of a group). The file is whole when it returns; never over another one. */
   exportTo(id: string, path: string, signal: AbortSignal): Promise<{ readonly sizeBytes: number }>;
   /** Takes a .bak or .bkg in; each signature is checked before a blob is stored. */
   importFrom(
     path: string,
     signal: AbortSignal,
+    also?: readonly string[],
   ): Promise<{ readonly id: string; readonly archives: readonly string[]; readonly sizeBytes: number }>;
   /** Age recipients to which secrets are sealed beside the controller's own. */
   readonly recipients: readonly string[];

@@ -112,9 +112,10 @@ export class SimArchives {
   #archives(): ArchiveHouse {
     const store = new DirStore({ directory: this.directory, nowMs: () => this.#sim.clock.nowMs() });
     const key = openSigningKey(this.#sim.dir);
-    const check = (bytes: Uint8Array, signature: string): string =>
+    const check = (bytes: Uint8Array, signature: string, also: readonly string[] = []): string =>
       checkSignature(bytes, signature, [
         key.publicKey,
+        ...also,
         ...((this.#sim.house.store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? []),
       ]);
     return {
@@ -122,7 +123,11 @@ export class SimArchives {
       sign: (bytes) => key.sign(bytes),
       check,
       exportTo: (id, path, signal) => writeWhole(path, exportArchive(store, id, signal), signal),
-      importFrom: (path, signal) => importArchive(store, readThrough(path), { signal, check }),
+      importFrom: (path, signal, also) =>
+        importArchive(store, readThrough(path), {
+          signal,
+          check: (bytes, signature) => void check(bytes, signature, also),
+        }),
       recipients: [],
     };
   }

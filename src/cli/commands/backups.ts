@@ -182,6 +182,31 @@ export const prune: Command = {
   },
 };
 
+export const remove: Command = {
+  words: ['backups', 'remove'],
+  summary:
+    'show what would be lost with an archive, the archive of a group or one that cannot be read, and remove it with --yes',
+  usage: 'ID…',
+  example: 'windlass backups remove 4be1c2d0c7f1 --yes',
+  arity: [1, 100],
+  flags: { yes: { type: 'boolean', help: 'remove them' }, store: STORE_FLAG },
+  async run({ io, json, flags, args, surface }) {
+    const desk = await surface();
+    const archives = desk.archivesOf(textFlag(flags, 'store'));
+    const at = await desk.fleet();
+    const isMeant = flags['yes'] === true;
+    const removals = [];
+    for (const said of args) removals.push(await archives.removeOne(at, await archives.find(said), isMeant));
+    if (json) io.json(removals);
+    else
+      for (const { id, what, warnings } of removals) {
+        io.data(`${id.slice(0, 12)}  ${isMeant ? 'removed' : 'would go'}: ${oneLine(what)}`);
+        for (const warning of warnings) io.data(`  ${warning}`);
+      }
+    return EXIT.done;
+  },
+};
+
 export const exportOne: Command = {
   words: ['backups', 'export'],
   summary: 'write an archive to one file (.bak, of a group .bkg) that `tar` and `sha256sum` can read',

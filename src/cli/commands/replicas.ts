@@ -66,11 +66,8 @@ export const fetchOne: Command = {
     const from = textFlag(flags, 'from');
     if (from === undefined) throw new UsageError('name the replica with --from NAME');
     const desk = await surface('state');
-    const key = textFlag(flags, 'trust-key');
-    const { archives } = desk;
-    if (key !== undefined) archives.trust(key);
     const id = await desk.archivesOf(from).find(args[0] ?? '');
-    const done = await desk.bringBack(from, id, now);
+    const done = await desk.bringBack(from, id, textFlag(flags, 'trust-key'), now);
     if (json) io.json({ id, ...done });
     else io.data(`${id}: ${done.blobs} blobs, ${formatSize(done.sizeBytes)} copied`);
     return EXIT.done;

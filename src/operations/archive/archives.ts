@@ -1,7 +1,7 @@
 // Archives: what people ask of the archive store: list, show, verify, prune, carry out and in. Reads and removes; makes and restores none.
-import { type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
+import { blobsOf, type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
 import { type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
-import { Fault } from '../../core/fault.ts';
+import { asFault, Fault } from '../../core/fault.ts';
 import { isTerminal } from '../../core/request/life.ts';
 import { effectiveSettings } from '../../core/spec/backup.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
@@ -10,9 +10,11 @@ import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
+import type { RequestWork } from '../trust/request-work.ts';
 import type { MadeCommit } from './archive-source.ts';
-import { tookKey } from './backup.ts';
-import { drilledAtMs, drilledKey, drillingRecords } from './drill-record.ts';
+import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
+import type { CloneRecord } from './clone.ts';
+import { drilledAtMs, drilledKey, drillingRecords, lastVerifiedKey } from './drill-record.ts';
 import { replicaNamed, replicaStatuses } from './replicate.ts';
 import { restorePin, unfinishedRestores } from './restore.ts';
 
@@ -39,6 +41,14 @@ export interface ListedArchive {
   readonly durationMs: number | null;
   /** Replicas that were seen to hold it. */
   readonly replicas: readonly string[];
+}
+
+export interface Removal {
+  readonly id: string;
+  /** What it is, for people. */
+  readonly what: string;
+  /** What is lost with it. */
+  readonly warnings: readonly string[];
 }
 
 export class Archives {
@@ -100,9 +110,29 @@ export class Archives {
     const verification = await this.#own.verify(id, signal);
     // Another copy proves nothing of this one.
     if (this.#isReplica) return verification;
-    if (verification.wrong.length === 0) this.#house.store.putValue(readKey(id), this.#house.clock.nowMs());
-    else for (const key of [readKey(id), drilledKey(id)]) this.#house.store.deleteValue(key);
+    const { store, clock } = this.#house;
+    if (verification.wrong.length === 0)
+      for (const read of [id, ...(await this.#membersOf(id))]) store.putValue(readKey(read), clock.nowMs());
+    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) this.#forgetProof(spoilt);
     return verification;
+  }
+
+  /** Archives share their blobs: whatever names a wrong one is no longer known to be right, and none is pruned for its sake. */
+  async #naming(wrong: Verification['wrong']): Promise<readonly string[]> {
+    const digests = new Set(wrong.map((one) => one.digest));
+    const found: string[] = [];
+    for (const { id, kind } of await this.#own.list()) {
+      if (digests.has(id)) found.push(id);
+      if (kind !== 'archive') continue;
+      // One that cannot be read is listed as damaged, and was removed meanwhile.
+      const read = await this.#own.manifest(id).catch(() => null);
+      if (read !== null && blobsOf(readManifest(read.bytes)).some((blob) => digests.has(blob.digest))) found.push(id);
+    }
+    return found;
+  }
+
+  #forgetProof(id: string): void {
+    for (const key of [readKey(id), drilledKey(id)]) this.#house.store.deleteValue(key);
   }
 
   /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. */
@@ -115,12 +145,16 @@ export class Archives {
     const pins = new Map<string, string>();
     for (const one of all)
       if (one.kind === 'group')
-        for (const member of one.members) pins.set(member.archive, `group archive ${one.id.slice(0, 12)}`);
+        for (const member of one.members)
+          pins.set(
+            member.archive,
+            `group archive ${one.id.slice(0, 12)}, until \`windlass backups remove\` takes that away`,
+          );
     const pin = (found: ReadonlyMap<string, string>): void => {
       for (const [id, why] of found) pins.set(id, why);
     };
     pin(await this.#askedFor(at.revision.commit));
-    pin(this.#needed());
+    pin(await this.#needed());
     const unread = all.find((one) => one.kind === 'damaged');
     // It may be a group, also one of a newer version, and name any of them.
     if (unread)
@@ -143,14 +177,69 @@ export class Archives {
     if (remove) {
       for (const { id, isKept } of verdicts) {
         // Somebody may have come to need it while others were removed.
-        if (isKept || this.#needed().has(id)) continue;
-        await this.#own.remove(id);
-        if (this.#isReplica) continue;
-        for (const key of [readKey(id), drilledKey(id), tookKey(id)]) this.#house.store.deleteValue(key);
+        if (isKept || (await this.#needed()).has(id)) continue;
+        await this.#take(id).catch((error: unknown) => {
+          // A group that names it was stored since: it stays, and the others go.
+          if (!(error instanceof Fault && error.code === 'ARCHIVE_IN_USE')) throw error;
+        });
       }
       await this.#own.collect();
     }
     return verdicts;
+  }
+
+  /**
+   * One that `keep` does not speak of, or that a person wants gone: an archive, a group without its members, or what cannot be read. Removes it
+   * when `remove`. Faults: ARCHIVE_MISSING; ARCHIVE_IN_USE while a request, a stack, a drill or a group needs it, whatever the person says.
+   */
+  async removeOne(at: FleetAt, id: string, remove: boolean): Promise<Removal> {
+    const all = await this.#own.list();
+    const listed = all.find((one) => one.id === id);
+    if (!listed) throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
+    const why = (await this.#askedFor(at.revision.commit)).get(id) ?? (await this.#needed()).get(id);
+    const group = all.find((one) => one.kind === 'group' && one.members.some(({ archive }) => archive === id));
+    if (why !== undefined || group)
+      throw new Fault(
+        'ARCHIVE_IN_USE',
+        `${id.slice(0, 12)} is needed by ${why ?? `the group archive ${group?.id.slice(0, 12)}`}`,
+        { data: { archive: id } },
+      );
+    const removal = { id, what: whatIs(listed), warnings: this.#lostWith(listed, all) };
+    if (!remove) return removal;
+    await this.#take(id);
+    // What cannot be read may keep the store from being collected, and is gone all the same.
+    await this.#own.collect().catch((error: unknown) => {
+      if (asFault(error, 'ARCHIVE_FAILED').code !== 'ARCHIVE_DAMAGED') throw error;
+    });
+    return removal;
+  }
+
+  /** From the store, and what is on record of it. */
+  async #take(id: string): Promise<void> {
+    await this.#own.remove(id);
+    if (this.#isReplica) return;
+    const { store } = this.#house;
+    this.#forgetProof(id);
+    store.deleteValue(tookKey(id));
+    for (const about of [lastBackupKey(''), lastVerifiedKey('')])
+      for (const [key, value] of store.values(about))
+        if ((value as Pick<LastBackup, 'archive'>).archive === id) store.deleteValue(key);
+  }
+
+  #lostWith(listed: Listed, all: readonly Listed[]): readonly string[] {
+    if (listed.kind === 'damaged')
+      return ['its manifest cannot be read: what it names, and whether it is a group, is not known'];
+    if (listed.kind === 'group') return ['its members stay, and `keep` of each stack decides of them from now on'];
+    const { id, stack } = listed;
+    const others = all.filter((one) => one.kind === 'archive' && one.stack === stack && one.purpose === 'backup');
+    const rest = others.filter((one) => one.id !== id);
+    const isRight = (one: Listed): boolean =>
+      readAtMs(this.#house, one.id) !== null || verifiedAtMs(this.#house, one.id) !== null;
+    return [
+      ...(rest.length === 0 ? [`there is no other archive of ${stack} here`] : []),
+      ...(rest.length > 0 && others[0]?.id === id ? [`it is the newest one of ${stack}`] : []),
+      ...(isRight(listed) && !rest.some(isRight) ? [`it is the only one of ${stack} that was found right`] : []),
+    ];
   }
 
   exportTo(id: string, path: string, signal: AbortSignal): Promise<{ readonly sizeBytes: number }> {
@@ -159,14 +248,20 @@ export class Archives {
 
   /** `trust`: a public key of another controller, from now on trusted. */
   importFrom(path: string, trust: string | undefined, signal: AbortSignal): ReturnType<ArchiveHouse['importFrom']> {
-    if (trust !== undefined) this.trust(trust);
-    return this.#archives.importFrom(path, signal);
+    return this.trusting(trust, (also) => this.#archives.importFrom(path, signal, also));
   }
 
-  /** From now on the archives of this controller count too. */
-  trust(key: string): void {
-    const { store } = this.#house;
+  /** With the key of another controller, whose archives count from now on; not when the work fails, which nobody may have meant. */
+  async trusting<T>(key: string | undefined, work: (also: readonly string[]) => Promise<T>): Promise<T> {
+    if (key === undefined) return await work([]);
     if (!/^[A-Za-z0-9+/]{43}=$/.test(key)) throw new Fault('USAGE', 'a signing key is 32 bytes in base64');
+    const done = await work([key]);
+    this.#trust(key);
+    return done;
+  }
+
+  #trust(key: string): void {
+    const { store } = this.#house;
     const known = (store.value(TRUSTED_KEYS) as readonly string[] | undefined) ?? [];
     store.putValue(TRUSTED_KEYS, [...new Set([...known, key])]);
   }
@@ -182,7 +277,7 @@ export class Archives {
   }
 
   /** What is at work, or deployed, from which archive. */
-  #needed(): ReadonlyMap<string, string> {
+  async #needed(): Promise<ReadonlyMap<string, string>> {
     const { store } = this.#house;
     const needed = new Map<string, string>();
     for (const [key, why] of store.values('archive-pin/')) needed.set(key.slice('archive-pin/'.length), String(why));
@@ -192,6 +287,15 @@ export class Archives {
     for (const { plan } of unfinishedRestores(this.#house)) needed.set(plan.archive, restorePin(plan.target));
     for (const { stack, archives } of drillingRecords(store))
       for (const archive of archives) needed.set(archive, `the drill of ${stack}`);
+    for (const { id, archive, endedAtMs } of store.values('clone/').values() as Iterable<CloneRecord>)
+      if (endedAtMs === 0 && archive !== null) needed.set(archive, `the request ${id}`);
+    // Under way: also when its file is gone from the tip, and of a recover also those whose turn has not come.
+    const begun = store.values(INTENTS);
+    if (begun.size === 0) return needed;
+    const { archivesOf } = await import('../trust/request-work.ts');
+    for (const [key, work] of begun)
+      for (const archive of archivesOf(work as RequestWork))
+        needed.set(archive, `the request ${key.slice(INTENTS.length)}`);
     return needed;
   }
 
@@ -213,10 +317,29 @@ export class Archives {
     return asked;
   }
 
+  /** Also of a group that only a replica has. Throws what keeps it from being read. */
   async #membersOf(id: string): Promise<readonly string[]> {
-    const listed = (await this.#own.list()).find((one) => one.id === id);
-    return listed?.kind === 'group' ? listed.members.map((one) => one.archive) : [];
+    try {
+      const read = readManifest((await (this.#isReplica ? this.#own : this.#archives.store).manifest(id)).bytes);
+      return read.kind === 'group' ? read.manifest.members.map((one) => one.archive) : [];
+    } catch (error) {
+      if (asFault(error, 'ARCHIVE_FAILED').code === 'ARCHIVE_MISSING') return [];
+      // While it is listed as damaged nothing goes at all.
+      if ((await this.#own.list()).some((one) => one.id === id && one.kind === 'damaged')) return [];
+      throw error;
+    }
   }
+}
+
+/** As `intentKey` names them, which would load all that judges a request. */
+const INTENTS = 'request-intent/';
+
+function whatIs(listed: Listed): string {
+  if (listed.kind === 'damaged') return `what cannot be read: ${listed.why}`;
+  const madeAt = new Date(listed.madeAtMs).toISOString();
+  return listed.kind === 'group'
+    ? `the archive of the group ${listed.group}, made ${madeAt}, with ${listed.members.length} members`
+    : `the ${listed.purpose} archive of ${listed.stack}, made ${madeAt}`;
 }
 
 type Settings = ReturnType<typeof effectiveSettings>;

@@ -250,14 +250,21 @@ export async function replicateOnRecord(
   return { done, fault, isNews: before?.code !== fault.code };
 }
 
-/** The other way: an archive of a replica into the store; what is there is read, and repaired. Throws ARCHIVE_UNTRUSTED, and the Faults of both. */
-export async function bringBack(house: House, replica: Replica, id: string, signal: AbortSignal): Promise<Copied> {
+/** The other way: an archive of a replica into the store; what is there is read, and repaired. `also`: keys that count this time. Throws
+ * ARCHIVE_UNTRUSTED, and the Faults of both. */
+export async function bringBack(
+  house: House,
+  replica: Replica,
+  id: string,
+  signal: AbortSignal,
+  also: readonly string[] = [],
+): Promise<Copied> {
   const { archives, clock } = house;
   if (!archives) throw new Fault('USAGE', 'there is no archive store here');
   return await copyArchive(id, {
     from: replica.store,
     to: archives.own ?? archives.store,
-    check: (bytes, signature) => archives.check(bytes, signature),
+    check: (bytes, signature) => archives.check(bytes, signature, also),
     sleep: (ms, of) => clock.sleep(ms, of),
     signal,
     repair: true,

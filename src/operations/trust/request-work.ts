@@ -78,6 +78,13 @@ export function broughtBack(work: RequestWork): readonly string[] {
   return work.operation === 'recover' ? stepsOf(work.plan).map((one) => one.target) : [work.plan.target];
 }
 
+/** Archives that it reads until it has ended. */
+export function archivesOf(work: RequestWork): readonly string[] {
+  if (work.operation === 'purge') return [];
+  if (work.operation === 'recover') return [work.plan.archive, ...stepsOf(work.plan).map((one) => one.restore.archive)];
+  return work.plan.archive === null ? [] : [work.plan.archive];
+}
+
 /** Leases that are to be held around it. Restores hold their own; so does a clone, whose backup shares its stack with nobody. */
 export function leasesOf(work: RequestWork): readonly string[] {
   return work.operation === 'purge' ? [work.plan.stack] : [];

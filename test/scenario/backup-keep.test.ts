@@ -1,0 +1,181 @@
+// What is kept of archives, what goes, and what is believed of them: by rule, by a person's word, and by what reading them again found.
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openSigningKey } from '../../src/adapters/archive/signing.ts';
+import { readManifest } from '../../src/core/archive/manifest.ts';
+import { Archives } from '../../src/operations/archive/archives.ts';
+import { backup } from '../../src/operations/archive/backup.ts';
+import { backupGroup } from '../../src/operations/archive/backup-group.ts';
+import { SimArchives } from '../sim/sim-archives.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const never = new AbortController().signal;
+const stack = (name: string): Record<string, string> => ({
+  [`stacks/${name}/stack.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\ngroup: all\nbackup: { keep: { last: 1 } }\n',
+  [`stacks/${name}/compose.yaml`]:
+    'services: { web: { image: "windlass-test/busybox:1", volumes: ["data:/data"] } }\nvolumes: { data: {} }\n',
+});
+
+const opened: SimHouse[] = [];
+afterEach(() => {
+  for (const sim of opened.splice(0)) sim.dispose();
+});
+
+async function desk() {
+  const sim = new SimHouse();
+  opened.push(sim);
+  const disk = new SimArchives(sim);
+  disk.volumes.set('one_data', { 'rows.txt': 'of both' });
+  disk.volumes.set('two_data', { 'rows.txt': 'of both' });
+  const at = await sim.bench.reader.read(sim.source.push({ ...stack('one'), ...stack('two') }));
+  await sim.apply();
+  const archives = new Archives(sim.house);
+  return {
+    sim,
+    disk,
+    at,
+    archives,
+    backUp: async (name: string, rows = 'of both') => {
+      disk.volumes.set(`${name}_data`, { 'rows.txt': rows });
+      await sim.clock.advance(60_000);
+      return (await sim.run(backup(sim.bench, name, { signal: never }))).archive;
+    },
+    backUpAll: () => sim.run(backupGroup(sim.bench, 'all', never, () => {})),
+    ids: async () => (await archives.list()).map(({ listed }) => listed.id).sort(),
+    gone: async () => (await archives.prune(at, undefined, true)).flatMap((one) => (one.isKept ? [] : [one.id])),
+    spoil: (path: string, bytes: string | Buffer) => {
+      chmodSync(join(disk.directory, path), 0o600);
+      writeFileSync(join(disk.directory, path), bytes);
+    },
+  };
+}
+
+describe('an archive that a person wants gone', () => {
+  it('of a group goes without its members, which `keep` then decides of', async () => {
+    const { archives, at, backUp, backUpAll, gone, ids } = await desk();
+    const { archive, members } = await backUpAll();
+    await backUp('one', 'newer');
+    await backUp('two', 'newer');
+    expect(await gone()).toEqual([]);
+    expect(await archives.removeOne(at, archive, false)).toMatchObject({
+      warnings: [expect.stringContaining('members stay')],
+    });
+    expect(await ids()).toContain(archive);
+    await archives.removeOne(at, archive, true);
+    expect(await ids()).not.toContain(archive);
+    expect((await gone()).sort()).toEqual(members.map((one) => one.archive).sort());
+  });
+
+  it('stays while something needs it, whatever the person says', async () => {
+    const { sim, archives, at, backUp, backUpAll } = await desk();
+    const { archive, members } = await backUpAll();
+    const [member] = members;
+    const lone = await backUp('one', 'newer');
+    for (const [id, needs, put] of [
+      [member?.archive ?? '', `the group archive ${archive.slice(0, 12)}`, () => {}],
+      [lone, 'the drill of one', () => sim.house.store.putValue('drilling/d', { stack: 'one', archives: [lone] })],
+    ] as const) {
+      put();
+      await expect(archives.removeOne(at, id, true)).rejects.toMatchObject({
+        code: 'ARCHIVE_IN_USE',
+        message: expect.stringContaining(needs),
+      });
+    }
+    expect((await archives.list()).map(({ listed }) => listed.id)).toEqual(expect.arrayContaining([archive, lone]));
+  });
+
+  it('is told of with what is lost: the newest, the only one, the only one that was found right', async () => {
+    const { archives, at, backUp } = await desk();
+    const first = await backUp('one', 'first');
+    expect((await archives.removeOne(at, first, false)).warnings).toEqual(['there is no other archive of one here']);
+    const second = await backUp('one', 'second');
+    await archives.verify(second, never);
+    expect((await archives.removeOne(at, first, false)).warnings).toEqual([]);
+    expect((await archives.removeOne(at, second, false)).warnings).toEqual([
+      'it is the newest one of one',
+      'it is the only one of one that was found right',
+    ]);
+  });
+
+  it('may be one that cannot be read, which keeps everything else until it is gone', async () => {
+    const { archives, at, backUp, gone, ids, spoil } = await desk();
+    const old = await backUp('one', 'old');
+    await backUp('one', 'new');
+    const bad = await backUp('two');
+    spoil(`manifests/${bad}.json`, '{}');
+    await expect(gone()).rejects.toMatchObject({ code: 'ARCHIVE_DAMAGED' });
+    expect(await ids()).toHaveLength(3);
+    expect(await archives.removeOne(at, bad, true)).toMatchObject({ what: expect.stringContaining('cannot be read') });
+    expect(await ids()).not.toContain(bad);
+    expect(await gone()).toEqual([old]);
+  });
+
+  it('is nothing that status goes on telling of', async () => {
+    const { sim, archives, at, backUp } = await desk();
+    const id = await backUp('one');
+    await archives.removeOne(at, id, true);
+    expect([...sim.house.store.values('last-backup/').keys()]).toEqual([]);
+  });
+});
+
+describe('an archive that work under way reads', () => {
+  it.each([
+    [
+      'a recover whose turn it is not yet',
+      'request-intent/r',
+      (archive: string) => ({ operation: 'recover', plan: { archive: 'g', layers: [[{ restore: { archive } }]] } }),
+    ],
+    ['a restore', 'request-intent/r', (archive: string) => ({ operation: 'restore', plan: { archive } })],
+    ['a clone that is not planned yet', 'clone/r', (archive: string) => ({ id: 'r', archive, endedAtMs: 0 })],
+  ] as const)('is kept for %s, also when its request is gone from the tip', async (_, key, value) => {
+    const { sim, archives, at, backUp, gone } = await desk();
+    const old = await backUp('one', 'old');
+    await backUp('one', 'new');
+    sim.house.store.putValue(key, value(old));
+    expect((await archives.prune(at, 'one', false)).find((one) => one.id === old)).toMatchObject({
+      isKept: true,
+      why: ['pinned by the request r'],
+    });
+    sim.house.store.deleteValue(key);
+    expect(await gone()).toEqual([old]);
+  });
+});
+
+describe('what reading archives again found', () => {
+  it('counts for every archive that shares a blob, and for the members of a group', async () => {
+    const { sim, disk, archives, backUpAll, spoil } = await desk();
+    const { archive, members } = await backUpAll();
+    expect((await archives.verify(archive, never)).wrong).toEqual([]);
+    const proved = async () =>
+      (await archives.list()).flatMap(({ listed, readAtMs }) => (readAtMs === null ? [] : [listed.id]));
+    expect(await proved()).toHaveLength(3);
+    const [one] = members;
+    const manifest = readManifest(readFileSync(join(disk.directory, 'manifests', `${one?.archive}.json`)));
+    const digest = manifest.kind === 'archive' ? (manifest.manifest.payloads[0]?.blob.digest ?? '') : '';
+    spoil(`blobs/sha256/${digest.slice(0, 2)}/${digest}`, 'spoilt');
+    expect((await archives.verify(one?.archive ?? '', never)).wrong).toMatchObject([{ digest, what: 'damaged' }]);
+    expect(await proved()).toEqual([archive]);
+    expect((await archives.verify(archive, never)).wrong).toHaveLength(1);
+    expect(await proved()).toEqual([]);
+    expect([...sim.house.store.values('archive-drilled/').keys()]).toEqual([]);
+  });
+});
+
+describe('a key of another controller', () => {
+  it('is trusted once its archive is in, and not when the import failed', async () => {
+    const [here, there] = [await desk(), await desk()];
+    const id = await there.backUp('one');
+    const file = join(there.sim.dir, 'one.bak');
+    await there.archives.exportTo(id, file, never);
+    const key = openSigningKey(there.sim.dir).publicKey;
+    const broken = join(there.sim.dir, 'broken.bak');
+    writeFileSync(broken, readFileSync(file).subarray(0, -3_000));
+    await expect(here.archives.importFrom(broken, key, never)).rejects.toThrow('ends too early');
+    await expect(here.archives.importFrom(file, undefined, never)).rejects.toMatchObject({ code: 'ARCHIVE_UNTRUSTED' });
+    expect(readdirSync(here.sim.dir)).not.toContain('manifests');
+    await expect(here.archives.importFrom(file, 'no key', never)).rejects.toMatchObject({ code: 'USAGE' });
+    expect((await here.archives.importFrom(file, key, never)).id).toBe(id);
+    expect((await here.archives.show(id)).signedBy).toBe(key);
+  });
+});
