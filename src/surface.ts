@@ -39,6 +39,7 @@ import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, type Gone, goneOf, isOnRecord } from './operations/gone.ts';
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
+import { unfitNames } from './operations/hook-check.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
 import { isHeld, leaseName } from './operations/leases.ts';
@@ -171,7 +172,11 @@ export class Surface {
     await Promise.all(
       [...at.fleet.stacks.values()].map(async (stack) => {
         try {
-          await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
+          const { desired } = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
+          // What a plain project's documents name was held against its Compose file when they were loaded.
+          const said = new Set(stack.warnings.map(({ code, place }) => JSON.stringify([code, place])));
+          for (const one of await unfitNames(this.house, stack, at, desired, null))
+            if (!said.has(JSON.stringify([one.code, one.place]))) diagnostics.push(one);
         } catch (error) {
           if (error instanceof Error && 'diagnostics' in error)
             diagnostics.push(...(error.diagnostics as Diagnostic[]));

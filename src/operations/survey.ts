@@ -84,7 +84,7 @@ export class Surveyor {
     let resolved: Resolved;
     try {
       resolved = await this.#resolver.resolve(stack, at, signal);
-      const ofHooks = hookDiagnostics(stack, at, resolved.desired, this.#house.store.applied(name));
+      const ofHooks = await hookDiagnostics(this.#house, stack, at, resolved.desired);
       if (ofHooks.length > 0) return { kind: 'invalid', name, diagnostics: ofHooks };
     } catch (error) {
       if (error instanceof InvalidStack) return { kind: 'invalid', name, diagnostics: error.diagnostics };

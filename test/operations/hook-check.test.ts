@@ -134,3 +134,123 @@ it('a service that nobody called a one-shot, and that ended well, is not started
   sim.source.push(scale('1'));
   expect((await sim.survey()).map((one) => one.kind)).toEqual(['invalid']);
 });
+
+describe('what hooks name wrongly has its line, in `plan` and in `validate` alike:', () => {
+  const APP = `apiVersion: windlass/v1
+kind: App
+version: "1"
+hooks:
+  test:
+    - sleep: 1s
+      weight: 7
+    - scale:
+        web: 0
+        wb: 0
+  post_update:
+    - if: { value: a, equals: a }
+      then:
+        - sleep: 1s
+        - exec: { service: wx, command: a }
+          weight: -1
+    - scale: { migrate: 2 }
+    - job: say
+  post_install: [{ job: say }]
+`;
+  const STACK = `apiVersion: windlass/v1
+kind: Stack
+app: shop
+hooks:
+  test:
+    - wait-healthy: [web, wy]
+      weight: -5
+    - wait-healthy: wz
+`;
+  const JOB = 'apiVersion: windlass/v1\nkind: Job\nservice: wj\nnetworks:\n  - inner\n  - iner\nscript: a\n';
+  const OF_APP = [
+    'ONE_SHOT_SCALED apps/shop/app.yaml:17:16',
+    'SERVICE_UNKNOWN apps/shop/app.yaml:10:9',
+    'SERVICE_UNKNOWN apps/shop/app.yaml:15:28',
+    'SERVICE_UNKNOWN apps/shop/say.job.yaml:3:10',
+    'NETWORK_UNKNOWN apps/shop/say.job.yaml:6:5',
+    'SERVICE_UNKNOWN stacks/shop.yaml:6:27',
+    'SERVICE_UNKNOWN stacks/shop.yaml:8:21',
+  ];
+  const FLEET = {
+    'apps/shop/app.yaml': APP,
+    'apps/shop/compose.yaml': template,
+    'apps/shop/say.job.yaml': JOB,
+    'stacks/shop.yaml': STACK,
+  };
+  const told = (text: string): string[] =>
+    [...text.matchAll(/^(?:error|warning)\[(\w+)\]: .*\n {2}at +(\S+)$/gm)].map(([, code, at]) => `${code} ${at}`);
+  const both = async (files: Record<string, string>): Promise<{ plan: string; validate: string }> => {
+    const sim = new SimHouse();
+    houses.push(sim);
+    sim.source.push(files);
+    const [plan, validate] = [await sim.run(windlass(sim, ['plan'])), await sim.run(windlass(sim, ['validate']))];
+    expect([plan.code, validate.code]).toEqual([3, 3]);
+    return { plan: plan.out, validate: validate.out };
+  };
+
+  it('in an app, its stack and its job, in branches and whatever the weights', async () => {
+    const { plan, validate } = await both(FLEET);
+    expect(told(plan).sort()).toEqual([...OF_APP].sort());
+    expect(told(validate).sort()).toEqual([...OF_APP].sort());
+    expect(validate).toContain('error[SERVICE_UNKNOWN]: unknown service `wb`');
+    expect(plan).toContain('error[SERVICE_UNKNOWN]: unknown service `wb`');
+  });
+
+  it('in an app that came with Windlass', async () => {
+    const sim = new SimHouse();
+    houses.push(sim);
+    const bundled = Object.fromEntries(
+      Object.entries(FLEET).flatMap(([path, text]) => (path.startsWith('apps/') ? [[path.slice(5), text]] : [])),
+    );
+    Object.assign(sim.house.settings, { bundled });
+    sim.source.push({ 'stacks/shop.yaml': STACK });
+    expect(told((await sim.run(windlass(sim, ['validate']))).out).sort()).toEqual([...OF_APP].sort());
+  });
+
+  it('in a plain project, a one-shot that would run again', async () => {
+    const wrong = await both({
+      'stacks/shop/compose.yaml': template,
+      'stacks/shop/stack.yaml': 'apiVersion: windlass/v1\nkind: Stack\nhooks:\n  test:\n    - scale: { migrate: 3 }\n',
+    });
+    for (const text of [wrong.plan, wrong.validate])
+      expect(told(text)).toEqual(['ONE_SHOT_SCALED stacks/shop/stack.yaml:5:16']);
+  });
+
+  it('before a backup, beside the jobs that stand in for its dumps', async () => {
+    const { plan } = await both({
+      'apps/shop/app.yaml': app('{pre_backup: [{sleep: 1s}, {scale: {migrate: 3}, weight: 3}]}'),
+      'apps/shop/compose.yaml': template,
+      'apps/shop/dump.job.yaml': job('service: web\nscript: a'),
+      'apps/shop/backup.yaml': 'apiVersion: windlass/v1\nkind: Backup\nvolumes: { include: [data] }\ndump: [dump]\n',
+      'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: shop\n',
+    });
+    expect(told(plan)).toEqual(['ONE_SHOT_SCALED apps/shop/app.yaml:5:44']);
+  });
+});
+
+it('`validate` does not know what is deployed: before a change a service that is not declared is a warning, told once', async () => {
+  const hooks = 'hooks:\n  pre_update: [{ scale: { old: 0 } }]\n';
+  for (const files of [
+    {
+      'stacks/shop/compose.yaml': template,
+      'stacks/shop/stack.yaml': `apiVersion: windlass/v1\nkind: Stack\n${hooks}`,
+    },
+    {
+      'apps/shop/app.yaml': `apiVersion: windlass/v1\nkind: App\nversion: "1"\n`,
+      'apps/shop/compose.yaml': template,
+      'stacks/shop.yaml': `apiVersion: windlass/v1\nkind: Stack\napp: shop\n${hooks}`,
+    },
+  ]) {
+    const sim = new SimHouse();
+    houses.push(sim);
+    sim.source.push(files);
+    const { code, out, err } = await sim.run(windlass(sim, ['validate']));
+    expect(out.match(/warning\[SERVICE_UNKNOWN\]: unknown service `old`/g)).toHaveLength(1);
+    expect(out).toContain('unless it is deployed now, expected one of');
+    expect([code, err.trim()]).toEqual([0, '1 stack: 0 errors, 1 warning']);
+  }
+});

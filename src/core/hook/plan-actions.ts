@@ -29,6 +29,17 @@ function byWeight(declared: readonly Declared[]): readonly Declared[] {
   return [...declared].sort((left, right) => (left.weight ?? 0) - (right.weight ?? 0));
 }
 
+/** The way through the declared list to the action that is numbered `id` in the sequence: `2/then/1` → `[0, 'then', 0]`. */
+export function declaredPath(declared: readonly Declared[], id: string): readonly [number, ...(string | number)[]] {
+  const [number = '', branch, ...rest] = id.split('/');
+  const action = byWeight(declared)[Number(number) - 1];
+  if (!action) throw new Error(`there is no action ${id}`);
+  const at = declared.indexOf(action);
+  if (branch === undefined) return [at];
+  const inside = branch === 'then' && 'if' in action ? action.then : 'if' in action ? action.else : undefined;
+  return [at, branch, ...declaredPath(inside ?? [], rest.join('/'))];
+}
+
 function actionOf(input: ActionLists, declared: Declared, id: string): HookAction {
   const own = bodyOf(input, declared, id);
   const job = own.kind === 'job' ? own.job : null;

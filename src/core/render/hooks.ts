@@ -4,7 +4,7 @@ import { flattened, type HookAction } from '../hook/action.ts';
 import { type HttpCall, type JobSpec, jobOf } from '../hook/job.ts';
 import { type ActionLists, planActions } from '../hook/plan-actions.ts';
 import type { Diagnostic } from '../spec/diagnostic.ts';
-import { type HookPhase, urlMistake } from '../spec/hooks.ts';
+import { type Action, type HookPhase, urlMistake } from '../spec/hooks.ts';
 import type { Job } from '../spec/job.ts';
 import type { LoadedStack } from '../spec/loaded.ts';
 import { WITHOUT_CONTROLS } from '../spec/scalar.ts';
@@ -26,13 +26,21 @@ type Fill = (text: string, name: string) => string;
 
 const isMap = (value: unknown): value is Loose => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase): RenderedHooks {
-  const nothing = { actions: [], secrets: [], diagnostics: [] };
+/** What is declared for a phase, in the order of the documents: of the app, of the stack, and what stands in for it. */
+export function declaredActions(
+  stack: LoadedStack,
+  phase: HookPhase,
+): { readonly listed: readonly Action[]; readonly diagnostics: readonly Diagnostic[] } {
   // The jobs that backup.yaml calls `dump` stand behind what is declared for the phase before a backup.
   const backup = phase === 'pre_backup' && stack.layout.kind === 'app' ? backupOf(stack.layout.app) : null;
-  if (backup?.value === null) return { ...nothing, diagnostics: backup.diagnostics };
-  const listed = [...(stack.hooks[phase] ?? []), ...(backup?.value.dump ?? []).map((job) => ({ job }))];
-  if (listed.length === 0) return nothing;
+  if (backup?.value === null) return { listed: [], diagnostics: backup.diagnostics };
+  const dumps = (backup?.value.dump ?? []).map((job) => ({ job }));
+  return { listed: [...((stack.hooks[phase] ?? []) as readonly Action[]), ...dumps], diagnostics: [] };
+}
+
+export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase): RenderedHooks {
+  const { listed, diagnostics: unread } = declaredActions(stack, phase);
+  if (listed.length === 0) return { actions: [], secrets: [], diagnostics: unread };
   const closing: Closing = { secrets: new Map(), forCompose: false };
   const diagnostics: Diagnostic[] = [];
   const wrong = (code: string, summary: string, detail: string): void => {

@@ -161,7 +161,6 @@ export function render({ stack, fleet }: RenderInput): Rendered {
   found.services(appFile, Object.keys(spec.ports ?? {}), names, '`ports`');
   found.services(stack.place, Object.keys(stack.ports), names, '`ports`');
   found.services(stack.place, Object.keys(stack.replicas), names, '`replicas`');
-  found.services(stack.place, hookServices(stack.hooks), names, '`hooks`');
   const backup = backupOf(app);
   if (backup?.value)
     for (const wrong of backupMistakes(backup.value, { jobs: null, services: names }, backup.place))
@@ -219,23 +218,6 @@ function namesOf(context: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(context).flatMap(([name, value]) =>
     isMap(value) ? Object.keys(value).map((key) => `${name}.${key}`) : [name],
   );
-}
-
-/** Services that hook actions name. */
-function hookServices(hooks: LoadedStack['hooks']): ReadonlySet<string> {
-  const names = new Set<string>();
-  const visit = (actions: readonly unknown[]): void => {
-    for (const action of actions) {
-      if (!isMap(action)) continue;
-      if (isMap(action.scale)) for (const name of Object.keys(action.scale)) names.add(name);
-      if (isMap(action.exec) && typeof action.exec.service === 'string') names.add(action.exec.service);
-      const healthy = action['wait-healthy'];
-      for (const name of Array.isArray(healthy) ? healthy : [healthy]) if (typeof name === 'string') names.add(name);
-      for (const branch of [action.then, action.else]) if (Array.isArray(branch)) visit(branch);
-    }
-  };
-  for (const actions of Object.values(hooks)) visit(actions);
-  return names;
 }
 
 /** What a Stack document adds to a plain project, as a Compose override in JSON; null when it adds nothing. */

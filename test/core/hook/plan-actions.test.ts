@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { flattened } from '../../../src/core/hook/action.ts';
 import { jobOf } from '../../../src/core/hook/job.ts';
-import { planActions } from '../../../src/core/hook/plan-actions.ts';
+import { declaredPath, planActions } from '../../../src/core/hook/plan-actions.ts';
 import type { Action } from '../../../src/core/spec/hooks.ts';
 import type { Job } from '../../../src/core/spec/job.ts';
 
@@ -81,4 +81,19 @@ describe('a job', () => {
   ])('%j has every default filled in', (declared, expected) =>
     expect(job('j', declared as Partial<Job>)[1]).toMatchObject(expected),
   );
+});
+
+it('the way back from the number of an action leads to where it is declared, whatever the weights', () => {
+  // biome-ignore lint/suspicious/noThenProperty: a word of the hook language
+  const branch: Action = { if: { value: 'x', empty: false }, then: [{ halt: 'b', weight: 2 }, { halt: 'a' }] };
+  const declared: Action[] = [{ sleep: '1s', weight: 9 }, branch, { halt: true, weight: -1 }];
+  const ids = flattened(plan(declared)).map((action) => action.id);
+  expect(ids.map((id) => [id, ...declaredPath(declared, id)])).toEqual([
+    ['1', 2],
+    ['2', 1],
+    ['2/then/1', 1, 'then', 1],
+    ['2/then/2', 1, 'then', 0],
+    ['3', 0],
+  ]);
+  expect(() => declaredPath(declared, '2/else/1')).toThrow('there is no action 1');
 });

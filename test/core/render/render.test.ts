@@ -139,12 +139,6 @@ describe('the render of an app', () => {
       /SERVICE_UNKNOWN/,
     ],
     [
-      'a hook on an unknown service',
-      'services: {web: {image: i}}\n',
-      { stack: 'hooks: {post_update: [{scale: {db: 0}}]}\n' },
-      /SERVICE_UNKNOWN unknown service `db` in `hooks`/,
-    ],
-    [
       'a backup of an unknown service',
       'services: {web: {image: i}}\n',
       {
