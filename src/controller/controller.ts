@@ -467,7 +467,8 @@ export class Controller {
     if (this.#heldBack(one)) return this.#settleJudged(one);
     let fault: Fault | undefined;
     const superseded = new AbortController();
-    this.#inWork.set(one.name, { sourceDigest: one.stack.sourceDigest, superseded });
+    // What is asked for, also while an older revision takes its place.
+    this.#inWork.set(one.name, { sourceDigest: one.insteadOf?.sourceDigest ?? one.stack.sourceDigest, superseded });
     try {
       const outcome = await deploy({
         bench: this.#bench,

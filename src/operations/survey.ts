@@ -30,7 +30,7 @@ export interface Judged {
   readonly applied: Applied | null;
   readonly attempt: Attempt | null;
   /** Judged at an older revision, since what this one asks for was refused; null when it is the one that was asked for. */
-  readonly insteadOf: { readonly revision: string; readonly reason: string } | null;
+  readonly insteadOf: { readonly revision: string; readonly sourceDigest: string; readonly reason: string } | null;
 }
 
 export type Surveyed =

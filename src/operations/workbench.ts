@@ -58,9 +58,19 @@ export class Workbench {
         const instead = await this.reader.read(refused.instead);
         const [other] = await this.surveyor.survey([one.name], instead, index);
         if (other?.kind !== 'judged') return other ?? one;
-        return { ...other, insteadOf: { revision: at.revision.commit, reason: refused.reason } };
+        const { sourceDigest } = one.stack;
+        return { ...other, insteadOf: { revision: at.revision.commit, sourceDigest, reason: refused.reason } };
       }),
     );
+  }
+
+  /** Where `survey` judges a stack, told from the declarations alone: `at`, unless what it declares is what was refused. */
+  async effective(name: string, at: FleetAt): Promise<FleetAt> {
+    const refused = this.refused(name);
+    const wanted = at.fleet.stacks.get(name);
+    if (!refused || !wanted) return at;
+    const before = (await this.reader.read(refused.revision)).fleet.stacks.get(name);
+    return before?.sourceDigest === wanted.sourceDigest ? this.reader.read(refused.instead) : at;
   }
 
   /** The stack as it was deployed last, if it has drifted since: for the time in which what is asked for now cannot be deployed. Null when

@@ -546,6 +546,77 @@ describe('a crash of the controller in a deploy with hooks', () => {
       expect(ended(sim)).toEqual(['pre_update succeeded']);
     });
 
+    describe('a rollback', () => {
+      const back = `${hooks}${hooks.replace('pre_update', 'pre_rollback')}`;
+      const asked = (sim: SimHouse) => sim.source.fetch().then((commit) => sim.bench.reader.read(commit));
+
+      /** Deployed, changed, and on its way back. */
+      async function goingBack(script = 'sleep 20'): Promise<SimHouse> {
+        const sim = new SimHouse(1);
+        const first = sim.source.push({ ...files(back, script), 'stacks/other/compose.yaml': compose() });
+        await succeeded(sim);
+        sim.source.push(files(back, 'echo hi', 'windlass-test/web:1'));
+        await succeeded(sim);
+        await manualRollback(sim.bench, 'shop', await asked(sim), first);
+        return sim;
+      }
+      async function killedOnItsWayBack(): Promise<SimHouse> {
+        const sim = await goingBack();
+        sim.apply().catch(() => {});
+        while (counts(sim)['web'] !== undefined) await sim.clock.sleep(100);
+        await sim.clock.advance(500);
+        sim.crash();
+        return sim;
+      }
+      const ofRollback = (sim: SimHouse) => ended(sim).filter((one) => one.startsWith('pre_rollback'));
+
+      it('gives way to a newer revision of the stack that came meanwhile', async () => {
+        const sim = await killedOnItsWayBack();
+        sim.source.push(files(back, 'echo newer', 'windlass-test/web:2'));
+        await start(sim);
+        await until(sim, () => running(sim).every((image) => image === 'windlass-test/web:2'));
+        await until(sim, () => sim.house.store.attempt('shop') === null);
+        expect(ofRollback(sim)).toEqual(['pre_rollback superseded: a newer revision arrived']);
+        expect(counts(sim)).toEqual({ web: 2, side: 1 });
+      });
+
+      it('goes on when what was refused is still what is asked for, whatever else was pushed', async () => {
+        const sim = await killedOnItsWayBack();
+        sim.source.push({ 'stacks/other/compose.yaml': compose('windlass-test/web:1') });
+        await start(sim);
+        await until(sim, () => ofRollback(sim).length > 0);
+        expect(ofRollback(sim)).toEqual(['pre_rollback succeeded']);
+        await until(sim, () => sim.house.store.attempt('shop') === null);
+        expect(running(sim)).toEqual(['windlass-test/busybox:1', 'windlass-test/busybox:1']);
+      });
+
+      it('takes the place of the interrupted phase of what it refuses', async () => {
+        const sim = await killed('sleep 200');
+        const commit = await asked(sim);
+        await manualRollback(sim.bench, 'shop', commit, sim.house.store.applied('shop')!.revision);
+        await start(sim);
+        await until(sim, () => ended(sim).length > 0);
+        expect(ended(sim)).toEqual(['pre_update superseded: a newer revision arrived']);
+      });
+
+      it('that is under way is ended by a newer revision of its stack, and by no push to another one', async () => {
+        const sim = await goingBack('sleep 10');
+        await start(sim);
+        const isDown = () => counts(sim)['web'] === undefined;
+        await until(sim, isDown);
+        sim.source.push({ 'stacks/other/compose.yaml': compose('windlass-test/web:1') });
+        await until(sim, () => ofRollback(sim).length > 0);
+        expect(ofRollback(sim)).toEqual(['pre_rollback succeeded']);
+
+        const other = await goingBack('sleep 10');
+        await start(other);
+        await until(other, () => counts(other)['web'] === undefined);
+        other.source.push(files(back, 'echo newer', 'windlass-test/web:2'));
+        await until(other, () => ofRollback(other).length > 0);
+        expect(ofRollback(other)).toEqual(['pre_rollback superseded: a newer revision arrived']);
+      });
+    });
+
     it('other stacks are deployed while the hooks of one are taken up; that one waits', async () => {
       const sim = await killed('sleep 200');
       const other = { 'stacks/other/compose.yaml': compose('windlass-test/web:1') };

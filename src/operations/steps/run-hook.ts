@@ -281,7 +281,7 @@ export async function takeUpHooks(
     const stack = declared.get(runKey(state.run));
     if (!stack || !isOvertakable(state.run)) return lost.get(runKey(state.run)) ?? null;
     if (isSuspended(bench, stack)) return { ending: 'superseded', why: SUSPENDED };
-    return isOvertaken(stack, await newest()) ? { ending: 'superseded', why: NEWER } : null;
+    return (await isOvertaken(bench, stack, await newest())) ? { ending: 'superseded', why: NEWER } : null;
   };
   const results = await resumeHooks(
     { ...journal, all: () => left },
@@ -318,14 +318,17 @@ export async function takeUpHooks(
   return results;
 }
 
-/** A newer revision takes the place of a deploy before it changes anything: SPEC 4. What a rollback puts back is older anyway. */
-const OVERTAKABLE: ReadonlySet<string> = new Set(['deploy', 'install', 'update', 'scale']);
+/** Another revision takes the place of a deploy before it changes anything: SPEC 4. */
+const OVERTAKABLE: ReadonlySet<string> = new Set(['deploy', 'install', 'update', 'scale', 'rollback']);
 const isOvertakable = ({ phase, operation }: HookRun): boolean => isPre(phase) && OVERTAKABLE.has(operation);
 
-/** As for a deploy that is under way: another declaration counts, an unreadable one does not. */
-function isOvertaken(stack: LoadedStack, newest: FleetAt | null): boolean {
+/** As for a deploy that is under way: another declaration counts, an unreadable one does not. What a rollback puts back is overtaken when
+ * what was refused is not asked for any more, and what was refused by the rollback. */
+async function isOvertaken(bench: Workbench, stack: LoadedStack, newest: FleetAt | null): Promise<boolean> {
   if (!newest || newest.fleet.broken.has(stack.name)) return false;
-  return newest.fleet.stacks.get(stack.name)?.sourceDigest !== stack.sourceDigest;
+  // While what was refused cannot be read, the newest declaration decides by itself.
+  const at = await bench.effective(stack.name, newest).catch(() => newest);
+  return at.fleet.stacks.get(stack.name)?.sourceDigest !== stack.sourceDigest;
 }
 
 /** Null when there is none, or when it cannot be read now. */
