@@ -11,7 +11,7 @@ const LEAST_MS = 1_000;
 /** How often it is looked whether a burst of work left the heap large. */
 export const HEAP_LOOK_MS = 30_000;
 const HEAP_SLACK = 1.5;
-const HEAP_FADE = 0.9;
+const HEAP_FADE = 0.7;
 
 /**
  * By default V8 lets its heap grow by the size of the machine, and keeps what a burst of work took. A controller that runs for months takes
