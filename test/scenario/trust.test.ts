@@ -944,6 +944,119 @@ describe('a deploy that needs signatures', () => {
     expect(denied?.message).toMatch(/bert may not deploy anything/);
   });
 
+  describe('with a policy that changes', () => {
+    const compose = { 'stacks/shop/compose.yaml': 'services: { web: { image: "windlass-test/busybox:1" } }\n' };
+    const DEPLOYERS = 'stacks: ["*"], requesters: [anna]';
+    const sha = (text: string) => createHash('sha256').update(text).digest('hex');
+    const verdict = async (fleet: Fleet): Promise<string> => {
+      const { house, reader } = fleet.bench;
+      const denied = await unverified(fleet.bench, await reader.read(await house.source.fetch()));
+      if (denied === null) await fleet.look();
+      return String(denied?.message ?? 'ok');
+    };
+    /** The signatures of both admins, which move no branch. */
+    const sign = (fleet: Fleet, subject: string, policy: string): void => {
+      for (const key of ['anna', 'bert']) {
+        const file = join(fleet.dir, 'tag');
+        writeFileSync(file, fleet.message('policy', subject, { policy }));
+        const name = `windlass/policy/${key}-${subject.slice(0, 8)}`;
+        fleet.git('tag', '-u', join(fleet.dir, key), '--cleanup=verbatim', '-F', file, name);
+      }
+      fleet.git('push', '-q', 'origin', '--tags');
+    };
+    const begin = async (deploy: 'head' | 'all'): Promise<Fleet> => {
+      const fleet = await open();
+      fleet.commit({}, 'vouch', 'anna');
+      fleet.open(deploy);
+      await fleet.look();
+      return fleet;
+    };
+
+    it('all: a right is not used before it is granted, though the tip grants it; and is after that, in the same push', async () => {
+      const fleet = await begin('all');
+      const text = fleet.policy(2).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna, bert]');
+      const start = fleet.git('rev-parse', 'HEAD');
+      const policy = fleet.subject('trust/policy/v0001.yaml');
+      fleet.commit(compose, 'use it', 'bert');
+      fleet.commit({ 'trust/policy/v0002.yaml': text }, 'grant it', 'anna');
+      sign(fleet, sha(text), policy);
+      expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
+      fleet.git('reset', '-q', '--hard', start);
+      fleet.commit({ 'trust/policy/v0002.yaml': text }, 'grant it', 'anna');
+      fleet.commit(compose, 'use it', 'bert');
+      expect(await verdict(fleet)).toBe('ok');
+    });
+
+    it('all: a right is not used between the file that grants it and the last signature that it needs', async () => {
+      const fleet = await begin('all');
+      const deploys = (who: string) => `stacks: ["*"], requesters: [${who}]`;
+      const two = fleet.policy(2).replace(DEPLOYERS, deploys('anna, bert'));
+      const one = fleet.subject('trust/policy/v0001.yaml');
+      fleet.commit({ 'trust/policy/v0002.yaml': two }, 'draft', 'anna');
+      sign(fleet, sha(two), one);
+      expect(await verdict(fleet)).toBe('ok');
+      const start = fleet.git('rev-parse', 'HEAD');
+      const three = fleet.policy(3).replace(DEPLOYERS, deploys('anna, bert, cleo'));
+      const says = () => fleet.message('policy', sha(three), { policy: sha(two) });
+      fleet.commit({ 'trust/policy/v0003.yaml': three }, says(), 'anna');
+      fleet.commit(compose, 'use it', 'cleo');
+      fleet.commit({}, says(), 'bert');
+      expect(await verdict(fleet)).toMatch(/cleo may not deploy anything/);
+      fleet.git('reset', '-q', '--hard', start);
+      fleet.commit({ 'trust/policy/v0003.yaml': three }, says(), 'anna');
+      fleet.commit({}, says(), 'bert');
+      fleet.commit(compose, 'use it', 'cleo');
+      expect(await verdict(fleet)).toBe('ok');
+    });
+
+    it('head: one commit that brings two versions into effect is judged by neither of them', async () => {
+      const fleet = await begin('head');
+      const two = fleet.policy(2).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna, bert]');
+      const one = fleet.subject('trust/policy/v0001.yaml');
+      const three = two.replace('version: 2', 'version: 3').replace(one, sha(two));
+      sign(fleet, sha(two), one);
+      sign(fleet, sha(three), sha(two));
+      fleet.commit(
+        { ...compose, 'trust/policy/v0002.yaml': two, 'trust/policy/v0003.yaml': three },
+        'grant and use',
+        'bert',
+      );
+      expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
+    });
+
+    it.each(['head', 'all'] as const)(
+      '%s: whom it has taken the right from does not get it back by signing it once more',
+      async (deploy) => {
+        const fleet = await begin(deploy);
+        const two = fleet.policy(2).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna, bert]');
+        const one = fleet.subject('trust/policy/v0001.yaml');
+        fleet.commit({ 'trust/policy/v0002.yaml': two }, 'grant', 'anna');
+        sign(fleet, sha(two), one);
+        expect(await verdict(fleet)).toBe('ok');
+        const three = fleet.policy(3).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna]');
+        fleet.commit({ 'trust/policy/v0003.yaml': three }, 'take away', 'anna');
+        sign(fleet, sha(three), sha(two));
+        expect(await verdict(fleet)).toBe('ok');
+        fleet.commit(compose, fleet.message('policy', sha(three), { policy: sha(two) }), 'bert');
+        expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
+      },
+    );
+
+    it('all: a key that the tip has retired vouches for no commit of the push', async () => {
+      const fleet = await begin('all');
+      const two = fleet.policy(2).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna, bert]');
+      const one = fleet.subject('trust/policy/v0001.yaml');
+      fleet.commit({ 'trust/policy/v0002.yaml': two }, 'grant', 'anna');
+      sign(fleet, sha(two), one);
+      expect(await verdict(fleet)).toBe('ok');
+      const three = fleet.policy(3).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna]');
+      fleet.commit(compose, 'while it holds', 'bert');
+      fleet.commit({ 'trust/policy/v0003.yaml': three }, 'take away', 'anna');
+      sign(fleet, sha(three), sha(two));
+      expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
+    });
+  });
+
   it('head: neither rollback, prune nor accept goes around it', async () => {
     const fleet = await open({ deploy: 'head' });
     const compose = (version: number) => ({

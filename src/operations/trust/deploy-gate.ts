@@ -2,21 +2,19 @@
 // Whose signature counts is for the policy, where there is an anchor, else for the allowed signers and keyring of the host.
 import { Fault } from '../../core/fault.ts';
 import { judge } from '../../core/state/trust/judge.ts';
-import { type PolicyVersion, policyPath, readPolicy } from '../../core/state/trust/policy-file.ts';
+import type { PolicyVersion } from '../../core/state/trust/policy-file.ts';
 import { deploySigners } from '../../core/state/trust/policy-rule.ts';
 import { type PolicySigners, principalOf, signersOf } from '../../core/state/trust/policy-signers.ts';
 import { REASONS } from '../../core/state/trust/reason.ts';
 import { parseTrustRoots } from '../../core/state/trust/roots.ts';
-import { parseStatement } from '../../core/state/trust/statement.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import type { House } from '../house.ts';
 import { lookAtPolicy } from './look.ts';
+import { policyHistory } from './policy-history.ts';
 
 const MOST_COMMITS = 100_000;
 const SKEW_SECONDS = 300;
-/** A larger one is never in effect. */
-const POLICY_BYTES = 1024 * 1024;
 
 export interface Verified {
   /** Whose signature the tip carries; null when none was asked for. */
@@ -28,13 +26,14 @@ export async function verifyDeploy(house: House, at: FleetAt, before: FleetAt | 
   const { trust, source } = house;
   if (!trust || trust.deploy === 'none') return { signer: null };
   const tip = at.revision.commit;
-  const judging = trust.anchor ? await byPolicy(house, tip, before?.revision.commit ?? null) : await byFiles(house);
+  const accepted = before?.revision.commit ?? null;
   // At the first one the history before the anchor was made is what its maker had, and is vouched for by the anchor.
-  const since = before?.revision.commit ?? trust.anchor?.genesis ?? null;
+  const since = accepted ?? trust.anchor?.genesis ?? null;
   const commits = new Set([
     tip,
     ...(trust.deploy === 'all' ? await source.commitsSince(tip, since, MOST_COMMITS) : []),
   ]);
+  const judging = trust.anchor ? await byPolicy(house, tip, accepted, commits) : await byFiles(house);
   const changed = changedStacks(at, before);
   let signer: string | null = null;
   for (const oid of commits) {
@@ -76,8 +75,14 @@ type Signer =
 
 type Judging = (object: SignedObject) => Promise<Signer>;
 
-async function byPolicy(house: House, tip: string, accepted: string | null): Promise<Judging> {
-  const { chain, anchor, descendsFromGenesis } = await lookAtPolicy(house, tip);
+async function byPolicy(
+  house: House,
+  tip: string,
+  accepted: string | null,
+  range: ReadonlySet<string>,
+): Promise<Judging> {
+  const look = await lookAtPolicy(house, tip);
+  const { chain, anchor, descendsFromGenesis } = look;
   const refuse = (why: string, reason: string) => new Fault('NOT_VERIFIED', why, { data: { commit: tip, reason } });
   if (!descendsFromGenesis)
     throw refuse(
@@ -90,51 +95,26 @@ async function byPolicy(house: House, tip: string, accepted: string | null): Pro
       `no policy is in effect: ${chain.drift?.reason ?? ''} ${chain.drift?.detail ?? ''}`.trim(),
       'policy-absent',
     );
-  const signers = await signersOf(effective, anchor.revoked);
-  // Without anything accepted before only the tip is looked at so closely: the way there may be long.
-  const file = await policyFileOf(house, tip, effective);
-  const isNew = accepted === null || (await policyFileOf(house, accepted, effective)) !== file;
-  return async (object) => {
-    const mayBring = isNew && (accepted !== null || object.oid === tip);
-    const brings = says(object, effective) || (mayBring && (await adds(house, object, effective)));
-    if (!brings) return signerOf(house, object, effective, signers);
-    // The version that this commit brings into effect is none of its own: nobody grants and uses in one commit.
-    const before = await versionBefore(house, tip, effective);
-    if (before === null)
-      return { wrong: 'the policy version before the one that it brings is missing', reason: 'policy-gap' };
-    return signerOf(house, object, before, await signersOf(before, anchor.revoked));
+  const rooted = new Map<PolicyVersion, Promise<PolicySigners>>();
+  const judgedBy = async (object: SignedObject, version: PolicyVersion): Promise<Signer> => {
+    const signers = rooted.get(version) ?? signersOf(version, anchor.revoked);
+    rooted.set(version, signers);
+    return signerOf(house, object, version, await signers);
   };
-}
-
-/** Whether a commit signs the version in effect. */
-function says(object: SignedObject, effective: PolicyVersion): boolean {
-  const said = parseStatement(object);
-  return (
-    effective.version > 1 &&
-    said.kind === 'claims' &&
-    said.claims.type === 'policy' &&
-    said.claims.subject === effective.sha256
-  );
-}
-
-/** Whether a commit holds the file of the version in effect, and none of its parents does. */
-async function adds(house: House, { oid }: SignedObject, effective: PolicyVersion): Promise<boolean> {
-  const { parents } = await house.source.commit(oid);
-  const file = await policyFileOf(house, oid, effective);
-  if (effective.version === 1 || file === null || parents.length === 0) return false;
-  for (const parent of parents) if ((await policyFileOf(house, parent, effective)) === file) return false;
-  return true;
-}
-
-const policyFileOf = async ({ source }: House, commit: string, { version }: PolicyVersion): Promise<string | null> =>
-  (await source.list(commit)).entries.find(({ path }) => path === policyPath(version))?.oid ?? null;
-
-async function versionBefore({ source }: House, tip: string, effective: PolicyVersion): Promise<PolicyVersion | null> {
-  const path = policyPath(effective.version - 1);
-  const entry = (await source.list(tip)).entries.find((one) => one.path === path);
-  if (entry === undefined) return null;
-  const { version } = readPolicy({ path, bytes: await source.blob(entry.oid, POLICY_BYTES) });
-  return version?.sha256 === effective.policy.previous ? version : null;
+  // Without anything accepted before only the tip is looked at so closely: the way there may be long.
+  const history = await policyHistory(house, look, accepted === null ? new Set([tip]) : range, accepted);
+  return async (object) => {
+    // What was taken away is gone for good, whatever a commit says: a branch from before may be merged at any time.
+    const now = await judgedBy(object, effective);
+    if ('wrong' in now || (accepted === null && object.oid !== tip)) return now;
+    const version = await history(object.oid);
+    if (version === null)
+      return { wrong: 'the policy version before the one that is in effect is missing', reason: 'policy-gap' };
+    if (version.sha256 === effective.sha256) return now;
+    // Nobody grants and uses in one commit, nor uses before it is granted.
+    const then = await judgedBy(object, version);
+    return 'wrong' in then ? then : { name: now.name, may: (stack) => then.may(stack) && now.may(stack) };
+  };
 }
 
 async function signerOf(

@@ -12,6 +12,8 @@ const MOST_REMEMBERED = 50_000;
 const MOST_SUBJECTS = 5;
 /** Of one look, all together. */
 const MOST_READ_BYTES = 64 * 1024 * 1024;
+const MOST_SOME = 2_000;
+const MOST_SOME_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 32;
 
 /** What one commit or tag speaks of, whatever it is worth. */
@@ -100,6 +102,19 @@ function wordsOf(oid: string, object: SignedObject | null): Words {
   if (parse.kind === 'refused') return { oid, isPolicy: false, subjects: mentionsOf(object).slice(0, MOST_SUBJECTS) };
   const { type, subject } = parse.claims;
   return { oid, isPolicy: type === 'policy', subjects: [subject] };
+}
+
+/** As many of them as are read at once, for whom fewer can only mean less: of a flood the others are nobody's. */
+export async function readSomeWords(house: House, words: readonly Words[]): Promise<ReadonlyMap<string, SignedObject>> {
+  const found = new Map<string, SignedObject>();
+  let sizeBytes = 0;
+  for (const { oid } of words.slice(0, MOST_SOME)) {
+    const object = await readable(house, oid);
+    if (object === null || sizeBytes + object.bytes.length > MOST_SOME_BYTES) continue;
+    sizeBytes += object.bytes.length;
+    found.set(oid, object);
+  }
+  return found;
 }
 
 /** The objects themselves. Throws GIT_TOO_LARGE when they are too large together. */

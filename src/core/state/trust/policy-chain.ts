@@ -209,6 +209,52 @@ function signedBy(
   );
 }
 
+/** A statement that signed a version when it was made, whatever has become of it and its key since: it tells when, and authorises nothing now. */
+export interface PolicyProof {
+  readonly oid: string;
+  /** Whose key it is by the version before, and by the version itself. */
+  readonly before: string | null;
+  readonly own: string | null;
+}
+
+/** Never rejects. */
+export function provedFor(
+  anchor: TrustAnchor,
+  objects: readonly RawGitObject[],
+  before: PolicyVersion,
+  next: PolicyVersion,
+): Promise<readonly PolicyProof[]> {
+  const dated = objects.flatMap((object) => {
+    const parse = parseStatement(object);
+    const isOwn = parse.kind === 'claims' && parse.claims.type === 'policy' && parse.claims.subject === next.sha256;
+    return isOwn ? [{ object, date: new Date(parse.datedMs) }] : [];
+  });
+  return Promise.all([before, next].map((board) => signersOf(board, new Uint8Array()))).then((boards) =>
+    Promise.all(
+      dated.map(({ object, date }) =>
+        Promise.all(
+          boards.map((signers) =>
+            signedBy({ anchor, now: date, files: [], last: null, objects: [] }, [object], signers, before, true),
+          ),
+        ).then(([old, own]) => ({
+          oid: object.oid,
+          before: [...(old ?? [])][0] ?? null,
+          own: [...(own ?? [])][0] ?? null,
+        })),
+      ),
+    ).then((proofs) => proofs.filter((proof) => proof.before !== null || proof.own !== null)),
+  );
+}
+
+/** Whether these were enough to bring `next` into effect after `before`. */
+export function wereEnough(before: PolicyVersion, next: PolicyVersion, proofs: readonly PolicyProof[]): boolean {
+  const isMet = ({ policy }: PolicyVersion, whose: 'before' | 'own'): boolean => {
+    const names = new Set(proofs.map((proof) => proof[whose]));
+    return policy.admins.members.filter((name) => names.has(name)).length >= policy.admins.threshold;
+  };
+  return isMet(before, 'before') && (sameAdmins(before.policy, next.policy) || isMet(next, 'own'));
+}
+
 /** The same people with the same keys and the same threshold: a new key is a new hand. */
 function sameAdmins(before: Policy, after: Policy): boolean {
   const board = ({ admins, principals }: Policy): string =>
