@@ -87,6 +87,25 @@ const run = (world: RestoreWorld, plan: ClonePlan, more: Partial<CloneOptions> =
       ...more,
     }),
   );
+/** One that dies at that call of its hooks or its work, and a second one of a process that comes after it. */
+async function cutAndFinished(
+  at: number,
+  files: Record<string, string> = FILES,
+  request: Partial<CloneRequest> = {},
+): Promise<RestoreWorld> {
+  const world = await shop(files);
+  const plan = await planned(world, request);
+  const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
+  world.restart(dying);
+  made.length = 0;
+  await run(world, plan).catch(() => {});
+  world.restart();
+  await run(world, plan).catch((error) => {
+    throw new Error(`at ${at} (${dying.story.at(-1)}): ${error}`, { cause: error });
+  });
+  expect(made, `at ${at}`).toEqual(['shop']);
+  return world;
+}
 const jobsOf = (world: RestoreWorld) => cloneRecord(world.sim.house, 'q1')?.phases;
 
 describe('a clone', () => {
@@ -216,17 +235,7 @@ describe('a clone that is cut', () => {
     counting.restart(process);
     await run(counting, plan);
     for (let at = 2; at <= process.calls; at += STRIDE) {
-      const world = await shop();
-      const again = await planned(world);
-      const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
-      world.restart(dying);
-      made.length = 0;
-      await run(world, again).catch(() => {});
-      world.restart();
-      await run(world, again).catch((error) => {
-        throw new Error(`at ${at} (${dying.story.at(-1)}): ${error}`, { cause: error });
-      });
-      expect(made, `at ${at}`).toEqual(['shop']);
+      const world = await cutAndFinished(at);
       expect(jobsOf(world)).toEqual(['pre_clone', 'post_clone']);
       expect(world.sees('shop2-web-1', '/data'), `at ${at}`).toBe('live data');
       expect(world.sees('shop-web-1', '/data')).toBe('live data');
@@ -316,17 +325,7 @@ describe('a move', () => {
     await run(counting, plan);
     expect(process.calls).toBeGreaterThanOrEqual(40);
     for (let at = 1; at <= process.calls; at += STRIDE) {
-      const world = await shop(quiet);
-      const again = await planned(world, request);
-      const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
-      world.restart(dying);
-      made.length = 0;
-      await run(world, again).catch(() => {});
-      world.restart();
-      await run(world, again).catch((error) => {
-        throw new Error(`at ${at} (${dying.story.at(-1)}): ${error}`, { cause: error });
-      });
-      expect(made, `at ${at}`).toEqual(['shop']);
+      const world = await cutAndFinished(at, quiet, request);
       expect(unfinishedRestores(world.sim.house)).toEqual([]);
       expect(world.sees('shop2-web-1', '/data'), `at ${at}`).toBe('live data');
       expect(world.sim.world.containersOf('shop')).toEqual([]);

@@ -10,33 +10,21 @@ import { disownDrills, drill, sweepDrills } from '../../src/operations/archive/d
 import { drillStatusOf } from '../../src/operations/archive/drill-due.ts';
 import { drillingRecords, lastDrill } from '../../src/operations/archive/drill-record.ts';
 import { resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
-import { never, Process, RestoreWorld } from './restore-world.ts';
+import { pluggedApp, uses } from './plugged-app.ts';
+import { faultOf, never, Process, RestoreWorld } from './restore-world.ts';
 
 const HEAD = 'apiVersion: windlass/v1\n';
-const app = (name: string, more: string, environment: string): Record<string, string> => ({
-  [`apps/${name}/app.yaml`]: `${HEAD}kind: App
-version: "1"
-vars: { secret: { secret: true } }
-provides: { it: { host: "{{ stack.name }}", password: "{{ vars.secret }}" } }
-${more}`,
-  [`apps/${name}/compose.yaml`]: `services:
-  ${name}:
-    image: windlass-test/busybox:1
-    container_name: the-${name}
-    ports: ["127.0.0.1:${name.length}080:80"]
-    environment: { SECRET: "{{ vars.secret }}"${environment} }
-    volumes: ["data:/data"]
-volumes: { data: {} }
-`,
-});
+/** What would be noticed by others: a name and a port of their own. */
+const noticed = (name: string): string =>
+  `    container_name: the-${name}\n    ports: ["127.0.0.1:${name.length}080:80"]\n`;
 const JOB = `${HEAD}kind: Job\nservice: api\nscript: echo hi\n`;
 const FILES: Record<string, string> = {
-  ...app('pg', '', ''),
-  ...app(
-    'api',
-    'plugs: { db: { interface: it } }\nhooks: { test: [{ job: look }] }\n',
-    ', HOST: "{{ plugs.db.host }}", PASSWORD: "{{ plugs.db.password }}"',
-  ),
+  ...pluggedApp('pg', { service: noticed('pg') }),
+  ...pluggedApp('api', {
+    more: 'plugs: { db: { interface: it } }\nhooks: { test: [{ job: look }] }\n',
+    environment: uses('db'),
+    service: noticed('api'),
+  }),
   'apps/api/look.job.yaml': JOB,
   'stacks/pg.yaml': `${HEAD}kind: Stack\napp: pg\n`,
   'stacks/api.yaml': `${HEAD}kind: Stack\napp: api\nintegrate: { db: pg }\nbackup: { keep: { last: 1 }, drill: { schedule: "0 5 * * *" } }\n`,
@@ -88,14 +76,6 @@ function living(world: RestoreWorld) {
 
 const run = (world: RestoreWorld, note: (line: string) => void = () => {}) =>
   world.sim.run(drill(world.bench, 'api', { signal: never, note }));
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => new Error('it did not fail'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof Fault)) throw error;
-  return error;
-};
 
 describe('a drill', () => {
   it('restores the newest archives of the stack and its provider apart from them, runs the test hooks, and leaves nothing', async () => {

@@ -16,28 +16,13 @@ import {
 import { restoreRecord, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
 import { changesOf, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
-import { never, Process, RestoreWorld } from './restore-world.ts';
+import { pluggedApp, uses } from './plugged-app.ts';
+import { faultOf, never, Process, RestoreWorld } from './restore-world.ts';
 
-const app = (name: string, more: string, environment: string): Record<string, string> => ({
-  [`apps/${name}/app.yaml`]: `apiVersion: windlass/v1
-kind: App
-version: "1"
-vars: { secret: { secret: true } }
-provides: { it: { host: "{{ stack.name }}", password: "{{ vars.secret }}" } }
-${more}`,
-  [`apps/${name}/compose.yaml`]: `services:
-  ${name}:
-    image: windlass-test/busybox:1
-    environment: { SECRET: "{{ vars.secret }}"${environment} }
-    volumes: ["data:/data"]
-volumes: { data: {} }
-`,
-});
-const uses = (plug: string) => `, HOST: "{{ plugs.${plug}.host }}", PASSWORD: "{{ plugs.${plug}.password }}"`;
 const APPS: Record<string, string> = {
-  ...app('pg', '', ''),
-  ...app('api', 'plugs: { db: { interface: it } }\n', uses('db')),
-  ...app('site', 'plugs: { backend: { interface: it, optional: true } }\n', ', A: b'),
+  ...pluggedApp('pg'),
+  ...pluggedApp('api', { more: 'plugs: { db: { interface: it } }\n', environment: uses('db') }),
+  ...pluggedApp('site', { more: 'plugs: { backend: { interface: it, optional: true } }\n', environment: ', A: b' }),
   'stacks/pg.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: pg\ngroup: shop\n',
   'stacks/api.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: api\ngroup: shop\nintegrate: { db: pg }\n',
   'stacks/site.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: site\ngroup: shop\nintegrate: { backend: api }\n',
@@ -99,14 +84,6 @@ const planned = async (world: RestoreWorld, request: Partial<RecoverRequest> & {
 };
 const run = (world: RestoreWorld, plan: RecoverPlan, signal = never) =>
   world.sim.run(recover(world.bench, plan, { signal, backup: world.backup, id: 'q1' }));
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => new Error('it did not fail'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof Fault)) throw error;
-  return error;
-};
 const environmentOf = async (world: RestoreWorld, stack: string): Promise<Record<string, string>> => {
   const subject = await world.sim.run(deployedSubject(world.bench, world.sim.house.store.applied(stack)!, never));
   return JSON.parse((await subject.resolved.model(never)).text).services[service(stack)].environment;

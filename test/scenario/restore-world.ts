@@ -370,6 +370,16 @@ export class RestoreWorld {
   }
 }
 
+/** Whatever else was thrown is thrown on. */
+export async function faultOf(work: Promise<unknown>): Promise<Fault> {
+  const error = await work.then(
+    () => new Error('it did not fail'),
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof Fault)) throw error;
+  return error;
+}
+
 const sortedDeep = (value: unknown): unknown =>
   Array.isArray(value)
     ? value.map(sortedDeep)

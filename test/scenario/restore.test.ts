@@ -12,7 +12,7 @@ import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/op
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
 import { holdOf } from '../../src/operations/survey.ts';
-import { crashPoints, never, Process, RestoreWorld } from './restore-world.ts';
+import { crashPoints, faultOf, never, Process, RestoreWorld } from './restore-world.ts';
 
 const COMPOSE = `services:
   web:
@@ -76,14 +76,6 @@ const planned = async (world: RestoreWorld, request: Partial<RestoreRequest> & {
 };
 const run = (world: RestoreWorld, plan: RestorePlan, id = 'r1') =>
   world.sim.run(restore(world.bench, plan, { signal: never, backup: world.backup, id }));
-const faultOf = async (work: Promise<unknown>): Promise<Fault> => {
-  const error = await work.then(
-    () => new Error('it did not fail'),
-    (thrown: unknown) => thrown,
-  );
-  if (!(error instanceof Fault)) throw error;
-  return error;
-};
 const environment = (world: RestoreWorld, container: string): string => world.sim.world.container(container).spec.image;
 const hooks = (world: RestoreWorld, stack = 'shop') =>
   world.sim.house.store.runs({ stack, limit: 1 })[0]?.hooks?.map((one) => one.phase);

@@ -83,6 +83,25 @@ function flipByte(): void {
   writeFileSync(path, bytes);
 }
 
+/** A person's restic that waits for its input, and holds its lock until `end` kills it. */
+async function somebodyAtWork() {
+  const child = spawn('restic', ['backup', '--stdin', '--stdin-filename', 'hand', '-q'], {
+    stdio: ['pipe', 'ignore', 'inherit'],
+    env: {
+      ...process.env,
+      RESTIC_REPOSITORY: world.repository,
+      RESTIC_PASSWORD_FILE: world.passwordFile,
+      RESTIC_CACHE_DIR: join(world.dir, 'cache'),
+    },
+  });
+  while (readdirSync(join(world.repository, 'locks')).length === 0) await sleep(50);
+  const end = async (): Promise<void> => {
+    child.kill('SIGKILL');
+    await new Promise((done) => child.once('exit', done));
+  };
+  return { pid: child.pid, end };
+}
+
 describe('a restic repository', { timeout: TIMEOUT_MS }, () => {
   it('is made at its first use, and gives back what was put, under full ids', async () => {
     begin('empty');
@@ -450,26 +469,12 @@ describe('collecting', { timeout: TIMEOUT_MS }, () => {
     const repository = open();
     const { restic } = await put(repository, Buffer.from('x'));
     await repository.unneeded([restic]);
-    const hold = () => {
-      const child = spawn('restic', ['backup', '--stdin', '--stdin-filename', 'hand', '-q'], {
-        stdio: ['pipe', 'ignore', 'inherit'],
-        env: {
-          ...process.env,
-          RESTIC_REPOSITORY: world.repository,
-          RESTIC_PASSWORD_FILE: world.passwordFile,
-          RESTIC_CACHE_DIR: join(world.dir, 'cache'),
-        },
-      });
-      return child;
-    };
-    const child = hold();
-    while (readdirSync(join(world.repository, 'locks')).length === 0) await sleep(50);
-    expect(await saidOf(repository.collect(none))).toMatch(new RegExp(`^REPOSITORY_LOCKED .*process ${child.pid} on `));
+    const { pid, end } = await somebodyAtWork();
+    expect(await saidOf(repository.collect(none))).toMatch(new RegExp(`^REPOSITORY_LOCKED .*process ${pid} on `));
     expect(idsOf()).toEqual([restic.snapshot]);
     // To add something needs no other lock than a shared one.
     await put(repository, Buffer.from('beside'));
-    child.kill('SIGKILL');
-    await new Promise((done) => child.once('exit', done));
+    await end();
     expect(readdirSync(join(world.repository, 'locks'))).toHaveLength(1);
     expect(await repository.collect(none)).toBe(2);
     expect(readdirSync(join(world.repository, 'locks'))).toEqual([]);
@@ -478,20 +483,10 @@ describe('collecting', { timeout: TIMEOUT_MS }, () => {
   it('needs no lock to read, so that none ever blocks a restore', async () => {
     begin();
     const { restic, blob } = await put(open(), Buffer.from('x'));
-    const child = spawn('restic', ['backup', '--stdin', '--stdin-filename', 'hand', '-q'], {
-      stdio: ['pipe', 'ignore', 'inherit'],
-      env: {
-        ...process.env,
-        RESTIC_REPOSITORY: world.repository,
-        RESTIC_PASSWORD_FILE: world.passwordFile,
-        RESTIC_CACHE_DIR: join(world.dir, 'cache'),
-      },
-    });
-    while (readdirSync(join(world.repository, 'locks')).length === 0) await sleep(50);
+    const { end } = await somebodyAtWork();
     const writer = await open().open(signal);
     expect((await readAll(open().read(restic, blob))).toString()).toBe('x');
     writer.close();
-    child.kill('SIGKILL');
-    await new Promise((done) => child.once('exit', done));
+    await end();
   });
 });
