@@ -62,8 +62,8 @@ export interface ArchiveStore {
    * Faults: ARCHIVE_NO_SPACE; ARCHIVE_DAMAGED when it is not what `expected` says.
    */
   putBlob(source: AsyncIterable<Uint8Array>, signal?: AbortSignal, expected?: BlobRef): Promise<BlobRef>;
-  /** Is it there, by name alone? When it is, it is kept from `collect` as one that was put. */
-  hasBlob(digest: string): Promise<boolean>;
+  /** Is it there, by its name and, when that is given, its size? When it is, it is kept from `collect` as one that was put. */
+  hasBlob(digest: string, sizeBytes?: number): Promise<boolean>;
   /** Throws ARCHIVE_MISSING at its beginning, or ARCHIVE_DAMAGED at its end when it was not what its digest says. */
   readBlob(digest: string, signal?: AbortSignal): AsyncIterable<Uint8Array>;
   /** The writer needs them no more: no manifest will name them. */

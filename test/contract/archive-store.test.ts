@@ -153,6 +153,8 @@ describe.each(Object.entries(STORES))('the archive store %s', (_, make) => {
     expect((await readAll(again().readBlob(blob.digest))).equals(content)).toBe(true);
     expect(await store.hasBlob(blob.digest)).toBe(true);
     expect(await store.hasBlob(NONE)).toBe(false);
+    expect(await store.hasBlob(blob.digest, content.length)).toBe(true);
+    expect(await store.hasBlob(blob.digest, content.length + 1), 'one that is not whole').toBe(false);
   });
 
   it('keeps an empty blob too', async () => {

@@ -17,7 +17,7 @@ import type { House } from '../../src/operations/house.ts';
 import type { ArchiveStore } from '../../src/ports/archive.ts';
 import { ACCESS_KEY, S3Double, SECRET_KEY } from '../adapters/archive/s3-double.ts';
 import { chunksOf, faultOf, s3PlaceOf } from '../adapters/archive/store-fixture.ts';
-import { payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../core/archive/sample.ts';
+import { blobOf, payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../core/archive/sample.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const signal = new AbortController().signal;
@@ -179,6 +179,14 @@ describe('replication', () => {
     await rm(join(folder, 'main', 'blobs', 'sha256'), { recursive: true, force: true });
     expect(await bringBack(house, offsite(), id, signal)).toMatchObject({ blobs: SAMPLE_TEXTS.length });
     expect((await main.verify(id)).wrong).toEqual([]);
+  });
+
+  it('puts a blob again of which only a part got there, though nothing names it there yet', async () => {
+    const id = await archive();
+    const { digest } = blobOf(SAMPLE_TEXTS[0] ?? '');
+    await double.replace(`blobs/sha256/${digest.slice(0, 2)}/${digest}`, Buffer.from('p'));
+    expect(await replicate(house, offsite(), { signal })).toMatchObject({ failures: [], archives: [id] });
+    expect((await remote.verify(id)).wrong).toEqual([]);
   });
 
   it('brings an archive back to a bare machine, and restores through a replica without doing so', async () => {

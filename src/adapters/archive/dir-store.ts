@@ -94,14 +94,14 @@ export class DirStore implements ArchiveStore {
     }
   }
 
-  async hasBlob(digest: string): Promise<boolean> {
+  async hasBlob(digest: string, sizeBytes?: number): Promise<boolean> {
     const path = this.#blobPath(digest);
     return await this.#says('a blob could not be looked for', async () => {
-      if (!(await isFile(path))) return false;
+      if (!(await isFile(path, sizeBytes))) return false;
       try {
         await this.#beginWriting();
         return await this.#alone(async () => {
-          if (!(await isFile(path))) return false;
+          if (!(await isFile(path, sizeBytes))) return false;
           await this.#writer.keep(digest);
           return true;
         });
@@ -129,10 +129,7 @@ export class DirStore implements ArchiveStore {
       await this.#beginWriting();
       await this.#alone(async () => {
         await checkWhole(read, {
-          isHere: async ({ digest, sizeBytes }) => {
-            const facts = await stat(this.#blobPath(digest)).catch(() => null);
-            return facts?.isFile() === true && facts.size === sizeBytes;
-          },
+          isHere: ({ digest, sizeBytes }) => isFile(this.#blobPath(digest), sizeBytes),
           holdsElsewhere: this.#holdsElsewhere,
           member: (id) => this.#read(id),
         });
@@ -153,8 +150,10 @@ export class DirStore implements ArchiveStore {
   async manifest(id: string): Promise<StoredManifest> {
     const path = this.#manifestPath(id);
     return await this.#says('a manifest could not be read', async () => {
-      const bytes = await readBounded(path, MAX_MANIFEST_BYTES);
-      return await storedManifest(id, bytes, () => readBounded(signaturePath(path), MAX_SIGNATURE_BYTES));
+      return await storedManifest(id, {
+        manifest: () => readBounded(path, MAX_MANIFEST_BYTES),
+        signature: () => readBounded(signaturePath(path), MAX_SIGNATURE_BYTES),
+      });
     });
   }
 
@@ -176,8 +175,9 @@ export class DirStore implements ArchiveStore {
       return await this.#alone(async () => {
         refuseNamed(id, await this.list());
         const wasThere = await removed(unlink(path));
-        await removed(unlink(signaturePath(path)));
+        // Before the signature goes: a manifest that came back without it after a power cut would keep everything else.
         await syncFolder(this.#manifests);
+        await removed(unlink(signaturePath(path)));
         this.#listed.delete(id);
         return wasThere;
       });
@@ -336,9 +336,11 @@ export class DirStore implements ArchiveStore {
 
 const signaturePath = (manifestPath: string): string => manifestPath.replace(/\.json$/, '.sig');
 
-async function isFile(path: string): Promise<boolean> {
+/** Of that size, when one is named. */
+async function isFile(path: string, sizeBytes?: number): Promise<boolean> {
   try {
-    return (await stat(path)).isFile();
+    const facts = await stat(path);
+    return facts.isFile() && (sizeBytes === undefined || facts.size === sizeBytes);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return false;
     throw error;
@@ -422,7 +424,7 @@ async function syncFolder(folder: string): Promise<void> {
 async function readBounded(path: string, maxBytes: number): Promise<Uint8Array | null> {
   let file: FileHandle;
   try {
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return null;
     throw error;

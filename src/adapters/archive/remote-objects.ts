@@ -2,6 +2,9 @@
 // else keeps a call from being answered is thrown.
 import type { BlobRef } from '../../core/archive/manifest.ts';
 
+/** A list of more is none of a store: it is refused rather than held in memory. */
+export const MOST_KEYS = 5_000_000;
+
 export interface ObjectFacts {
   readonly key: string;
   readonly sizeBytes: number;
@@ -41,7 +44,7 @@ export interface RemoteObjects {
   ): Upload;
   /** False when there was none. */
   remove(key: string): Promise<boolean>;
-  /** Everything below a key that ends in `/`. */
+  /** Everything below a key that ends in `/`. Throws ARCHIVE_FAILED when that is more than `MOST_KEYS`, never a part of it. */
   list(folder: string): Promise<readonly ObjectFacts[]>;
   /** Takes away unfinished uploads that have no key yet. */
   sweep(olderThanMs: number): Promise<void>;

@@ -129,12 +129,16 @@ export class RemoteStore implements ArchiveStore {
     });
   }
 
-  async hasBlob(digest: string): Promise<boolean> {
+  async hasBlob(digest: string, sizeBytes?: number): Promise<boolean> {
     const key = blobKey(digest);
-    if ((await this.#objects.sizeOf(key)) === null) return false;
+    const isThere = async (): Promise<boolean> => {
+      const found = await this.#objects.sizeOf(key);
+      return found !== null && (sizeBytes === undefined || found === sizeBytes);
+    };
+    if (!(await isThere())) return false;
     try {
       return await this.#asWriter('a blob could not be looked for', async () => {
-        if ((await this.#objects.sizeOf(key)) === null) return false;
+        if (!(await isThere())) return false;
         this.#kept.add(digest);
         return true;
       });
@@ -217,8 +221,10 @@ export class RemoteStore implements ArchiveStore {
   async manifest(id: string): Promise<StoredManifest> {
     const key = manifestKey(id);
     return await this.#says('a manifest could not be read', async () => {
-      const bytes = await this.#objects.read(key, MAX_MANIFEST_BYTES);
-      return await storedManifest(id, bytes, () => this.#objects.read(signatureKey(id), MAX_SIGNATURE_BYTES));
+      return await storedManifest(id, {
+        manifest: () => this.#objects.read(key, MAX_MANIFEST_BYTES),
+        signature: () => this.#objects.read(signatureKey(id), MAX_SIGNATURE_BYTES),
+      });
     });
   }
 
@@ -498,7 +504,7 @@ export class RemoteStore implements ArchiveStore {
       if (id !== undefined && !ids.has(id)) await drop(key);
     }
     const notes = [...(await this.#objects.list(WRITERS)), ...(await this.#objects.list(COLLECTORS))];
-    const newestMs = Math.max(...notes.map((one) => one.changedAtMs));
+    const newestMs = notes.reduce((newest, one) => Math.max(newest, one.changedAtMs), 0);
     for (const one of notes) if (newestMs - one.changedAtMs > FORGOTTEN_MS) await drop(one.key);
     await this.#objects.sweep(FORGOTTEN_MS);
   }

@@ -72,8 +72,8 @@ export function withRepository(store: ArchiveStore, repository: BlobRepository |
     }
   }
 
-  async function hasBlob(digest: string): Promise<boolean> {
-    if (await store.hasBlob(digest)) return true;
+  async function hasBlob(digest: string, sizeBytes?: number): Promise<boolean> {
+    if (await store.hasBlob(digest, sizeBytes)) return true;
     if (repository === null) return false;
     for (const place of (await keptIn()).get(digest)?.places ?? []) if (await repository.holds(place)) return true;
     return false;
@@ -120,7 +120,7 @@ export function withRepository(store: ArchiveStore, repository: BlobRepository |
     list: () => store.list(),
     async remove(id) {
       // Before it goes: afterwards nobody knows what it named. Of a damaged one that is not known already: space is lost, nothing else.
-      const places = repository === null ? [] : placesOf(await readId(id).catch(() => null));
+      const places = repository === null ? [] : placesOf(await readId(id).catch(whenUnreadable));
       await repository?.unneeded(places);
       return await store.remove(id);
     },
@@ -163,6 +163,12 @@ function noteKept(found: Map<string, Kept>, read: Read | null): void {
 const isMissing = (error: unknown): boolean => error instanceof Fault && error.code === 'ARCHIVE_MISSING';
 const isDamaged = (error: unknown): boolean => error instanceof Fault && error.code === 'ARCHIVE_DAMAGED';
 const isGone = (error: unknown): boolean => isMissing(error) || isDamaged(error);
+
+/** A store that does not answer now says it in a moment. */
+function whenUnreadable(error: unknown): null {
+  if (error instanceof Fault && error.code !== 'ARCHIVE_UNREACHABLE' && error.code !== 'ARCHIVE_DENIED') return null;
+  throw error;
+}
 
 function whenMissing(error: unknown): null {
   if (isMissing(error)) return null;

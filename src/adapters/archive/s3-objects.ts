@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { BlobRef } from '../../core/archive/manifest.ts';
 import { Fault } from '../../core/fault.ts';
 import { attempt, PATIENCE, Passing, type Patience } from './remote-attempt.ts';
-import type { ObjectFacts, RemoteObjects, Upload } from './remote-objects.ts';
+import { MOST_KEYS, type ObjectFacts, type RemoteObjects, type Upload } from './remote-objects.ts';
 import {
   checkedBody,
   type Outcome,
@@ -36,6 +36,7 @@ export interface S3ObjectsOptions {
   readonly partBytes?: number;
   readonly copyPartBytes?: number;
   readonly idleMs?: number;
+  readonly mostKeys?: number;
 }
 
 export class S3Objects implements RemoteObjects {
@@ -45,6 +46,7 @@ export class S3Objects implements RemoteObjects {
   readonly #partBytes: number;
   readonly #copyPartBytes: number;
   readonly #idleMs: number;
+  readonly #mostKeys: number;
   /** Not every server knows If-None-Match; such a one says so. */
   #knowsConditions = true;
 
@@ -54,6 +56,7 @@ export class S3Objects implements RemoteObjects {
     this.#partBytes = options.partBytes ?? PART_BYTES;
     this.#copyPartBytes = options.copyPartBytes ?? COPY_PART_BYTES;
     this.#idleMs = options.idleMs ?? IDLE_MS;
+    this.#mostKeys = options.mostKeys ?? MOST_KEYS;
     this.place = this.#caller.shown;
   }
 
@@ -193,6 +196,8 @@ export class S3Objects implements RemoteObjects {
           throw new Fault('ARCHIVE_FAILED', `${this.place}: the server gave a list of ${folder} that cannot be read`);
         found.push({ key: key.slice(root.length), sizeBytes, changedAtMs, mark: textOf(entry, 'ETag') || null });
       }
+      if (found.length > this.#mostKeys)
+        throw new Fault('ARCHIVE_FAILED', `${this.place}: ${folder} holds more than ${this.#mostKeys} objects`);
       if (textOf(text, 'IsTruncated') !== 'true') return found;
       from = textOf(text, 'NextContinuationToken');
       // A list that ends too early would look like things that are gone.
@@ -205,25 +210,35 @@ export class S3Objects implements RemoteObjects {
   async sweep(olderThanMs: number): Promise<void> {
     const { prefix } = this.#caller.place;
     const root = prefix === '' ? '' : `${prefix}/`;
-    // Some servers do not list uploads; a rule of the bucket may then remove them.
-    const answer = await this.#attempt('unfinished uploads could not be listed', undefined, async (signal) => {
-      const outcome = await this.#caller.call({
-        method: 'GET',
-        key: null,
-        query: { uploads: '', prefix: root },
-        signal,
+    const seen = new Set<string>();
+    for (let from: Readonly<Record<string, string>> = {}; ; ) {
+      // Some servers do not list uploads; a rule of the bucket may then remove them.
+      const answer = await this.#attempt('unfinished uploads could not be listed', undefined, async (signal) => {
+        const outcome = await this.#caller.call({
+          method: 'GET',
+          key: null,
+          query: { uploads: '', prefix: root, ...from },
+          signal,
+        });
+        if (outcome.kind === 'refused') return null;
+        return { text: await checkedBody(outcome.answer, this.place), nowMs: outcome.answer.atMs };
       });
-      if (outcome.kind === 'refused') return null;
-      return { text: await checkedBody(outcome.answer, this.place), nowMs: outcome.answer.atMs };
-    });
-    if (answer === null || answer.nowMs === null) return;
-    for (const [, entry = ''] of answer.text.matchAll(/<Upload>([\s\S]*?)<\/Upload>/g)) {
-      const key = textOf(entry, 'Key');
-      const uploadId = textOf(entry, 'UploadId');
-      const beganMs = Date.parse(textOf(entry, 'Initiated'));
-      const own = key.startsWith(root) ? key.slice(root.length) : '';
-      if (uploadId === '' || !/^(blobs|incoming)\//.test(own) || !(answer.nowMs - beganMs > olderThanMs)) continue;
-      await this.abortUpload(own, uploadId);
+      if (answer === null || answer.nowMs === null) return;
+      for (const [, entry = ''] of answer.text.matchAll(/<Upload>([\s\S]*?)<\/Upload>/g)) {
+        const key = textOf(entry, 'Key');
+        const uploadId = textOf(entry, 'UploadId');
+        const beganMs = Date.parse(textOf(entry, 'Initiated'));
+        const own = key.startsWith(root) ? key.slice(root.length) : '';
+        if (uploadId === '' || !/^(blobs|incoming)\//.test(own) || !(answer.nowMs - beganMs > olderThanMs)) continue;
+        await this.abortUpload(own, uploadId);
+      }
+      const [key, uploadId] = [textOf(answer.text, 'NextKeyMarker'), textOf(answer.text, 'NextUploadIdMarker')];
+      const mark = `${key} ${uploadId}`;
+      // What such a server does not go on with is left for the next time.
+      if (textOf(answer.text, 'IsTruncated') !== 'true' || key === '' || seen.has(mark) || seen.size > MOST_PAGES)
+        return;
+      seen.add(mark);
+      from = { 'key-marker': key, ...(uploadId === '' ? {} : { 'upload-id-marker': uploadId }) };
     }
   }
 

@@ -51,6 +51,16 @@ export interface SftpHandle {
   readonly session: object;
 }
 
+/** Of a pinned key, whose type its fingerprint does not tell: everything but signatures by SHA-1. */
+const STRONG_TYPES: readonly string[] = [
+  'ssh-ed25519',
+  'ecdsa-sha2-nistp256',
+  'ecdsa-sha2-nistp384',
+  'ecdsa-sha2-nistp521',
+  'rsa-sha2-512',
+  'rsa-sha2-256',
+];
+
 type Ask<T> = (sftp: SFTPWrapper, done: (error: Error | null | undefined, value?: T) => void) => void;
 
 export class SftpLink {
@@ -71,9 +81,16 @@ export class SftpLink {
   }
 
   async open(path: string, flags: 'r' | 'wx', mode: number, signal?: AbortSignal): Promise<SftpHandle> {
+    return await this.#handle((sftp, done) => sftp.open(path, flags, { mode }, done as never), signal);
+  }
+
+  async openFolder(path: string): Promise<SftpHandle> {
+    return await this.#handle((sftp, done) => sftp.opendir(path, done as never), undefined);
+  }
+
+  async #handle(ask: Ask<Buffer>, signal: AbortSignal | undefined): Promise<SftpHandle> {
     return await this.#counted(async () => {
       const session = await this.#open(signal);
-      const ask: Ask<Buffer> = (sftp, done) => sftp.open(path, flags, { mode }, done as never);
       return { raw: await this.#askIn(session, ask, signal), session };
     });
   }
@@ -148,10 +165,14 @@ export class SftpLink {
     const client = new ssh2.Client();
     const shown = `${host}:${port}`;
     let strange: string | null = null;
-    const types = keys.types;
+    const types = keys.types ?? STRONG_TYPES;
+    const seconds = (2 * this.#deadlineMs) / 1000;
     return await new Promise<Session>((resolve, reject) => {
       let session: Session | null = null;
+      // A server that lets us in and offers nothing, while it answers to our signs of life, would be waited for by every later call.
+      const late = setTimeout(() => fail(new Passing(`no SFTP within ${seconds} s`)), 2 * this.#deadlineMs);
       const fail = (error: Error): void => {
+        clearTimeout(late);
         if (session !== null) this.#end(session, asPassing(error));
         else {
           client.destroy();
@@ -166,6 +187,7 @@ export class SftpLink {
         client.sftp((error, sftp) => {
           if (error)
             return fail(new Fault('ARCHIVE_DENIED', `${shown} offers no SFTP: ${error.message}`, { cause: error }));
+          clearTimeout(late);
           session = { client, sftp, waiting: new Set(), ended: null };
           sftp.on('error', fail);
           resolve(session);
@@ -179,7 +201,7 @@ export class SftpLink {
         readyTimeout: this.#deadlineMs,
         keepaliveInterval: KEEPALIVE_MS,
         keepaliveCountMax: 4,
-        ...(types === null ? {} : { algorithms: { serverHostKey: types as never } }),
+        algorithms: { serverHostKey: types as never },
         hostVerifier: (key: Buffer) => {
           if (keys.isKnown(key)) return true;
           strange = fingerprintOf(key);
@@ -229,7 +251,7 @@ const asPassing = (error: Error): Error =>
   error instanceof Fault || error instanceof Passing ? error : new Passing(error.message, { cause: error });
 
 function asConnectFault(error: Error, shown: string, strange: string | null): Error {
-  if (error instanceof Fault) return error;
+  if (error instanceof Fault || error instanceof Passing) return error;
   if (strange !== null)
     return new Fault('ARCHIVE_DENIED', `${shown} shows another host key than the known one: ${strange}`, {
       data: { fingerprint: strange },

@@ -5,8 +5,8 @@ import { posix } from 'node:path';
 import type { FileEntryWithStats, Stats } from 'ssh2';
 import { Fault } from '../../core/fault.ts';
 import { throwIfCancelled } from './archive-fault.ts';
-import { attempt, PATIENCE, Passing, type Patience } from './remote-attempt.ts';
-import type { ObjectFacts, RemoteObjects, Upload } from './remote-objects.ts';
+import { attempt, eachOf, PATIENCE, Passing, type Patience } from './remote-attempt.ts';
+import { MOST_KEYS, type ObjectFacts, type RemoteObjects, type Upload } from './remote-objects.ts';
 import { SFTP_STATUS, type SftpHandle, SftpLink, type SftpPlace, SftpRefusal } from './sftp-link.ts';
 
 const PACKET_BYTES = 32 * 1024;
@@ -24,6 +24,8 @@ const PARTS = 'incoming';
 export interface SftpObjectsOptions {
   readonly place: SftpPlace;
   readonly patience?: Patience;
+  /** For tests: a shorter list. */
+  readonly mostKeys?: number;
 }
 
 export class SftpObjects implements RemoteObjects {
@@ -31,10 +33,12 @@ export class SftpObjects implements RemoteObjects {
   readonly #root: string;
   readonly #link: SftpLink;
   readonly #patience: Patience;
+  readonly #mostKeys: number;
   readonly #folders = new Map<string, Promise<void>>();
 
-  constructor({ place, patience = PATIENCE }: SftpObjectsOptions) {
+  constructor({ place, patience = PATIENCE, mostKeys = MOST_KEYS }: SftpObjectsOptions) {
     this.#root = place.path;
+    this.#mostKeys = mostKeys;
     this.#patience = patience;
     this.#link = new SftpLink(place, patience.deadlineMs);
     this.place = `sftp://${place.host}:${place.port}/${place.path.replace(/^\//, '')}`;
@@ -92,7 +96,9 @@ export class SftpObjects implements RemoteObjects {
   }
 
   async list(folder: string): Promise<readonly ObjectFacts[]> {
-    return await this.#attempt(`${folder} could not be listed`, () => this.#list(folder.replace(/\/$/, ''), 2));
+    return await this.#attempt(`${folder} could not be listed`, () =>
+      this.#list(folder.replace(/\/$/, ''), 2, { seen: 0 }),
+    );
   }
 
   /** What is unfinished has a key here, and is collected as such. */
@@ -256,30 +262,50 @@ export class SftpObjects implements RemoteObjects {
     }
   }
 
-  async #list(folder: string, depth: number): Promise<readonly ObjectFacts[]> {
-    let entries: readonly FileEntryWithStats[];
-    try {
-      entries = await this.#link.ask<readonly FileEntryWithStats[]>((sftp, done) =>
-        sftp.readdir(this.pathOf(folder), done as never),
-      );
-    } catch (error) {
-      // Nothing was ever put.
-      if (isStatus(error, SFTP_STATUS.noSuchFile)) return [];
-      throw error;
-    }
+  /** `count`: of all folders of one list together. */
+  async #list(folder: string, depth: number, count: { seen: number }): Promise<readonly ObjectFacts[]> {
     const found: ObjectFacts[] = [];
     const folders: string[] = [];
-    for (const { filename, attrs } of entries) {
-      if (!/^[a-z0-9][a-z0-9._-]*$/.test(filename)) continue;
+    for await (const { filename, attrs } of this.#entries(folder)) {
+      if (++count.seen > this.#mostKeys)
+        throw new Fault('ARCHIVE_FAILED', `${this.place}: ${folder} holds more than ${this.#mostKeys} files`);
+      if (!/^[a-z0-9][a-z0-9._-]{0,254}$/.test(filename)) continue;
       const key = `${folder}/${filename}`;
       if (attrs.isDirectory()) folders.push(key);
       else if (attrs.isFile()) found.push({ key, sizeBytes: attrs.size, changedAtMs: attrs.mtime * 1000, mark: null });
     }
     if (depth <= 1) return found;
-    for (let from = 0; from < folders.length; from += WIDTH)
-      for (const inner of await Promise.all(folders.slice(from, from + WIDTH).map((one) => this.#list(one, depth - 1))))
-        found.push(...inner);
-    return found;
+    const inner: ObjectFacts[][] = [found];
+    await eachOf(folders, WIDTH, async (one) => void inner.push([...(await this.#list(one, depth - 1, count))]));
+    return inner.flat();
+  }
+
+  /** A packet at a time, so that whoever reads may stop at too many. */
+  async *#entries(folder: string): AsyncGenerator<FileEntryWithStats> {
+    let handle: SftpHandle;
+    try {
+      handle = await this.#link.openFolder(this.pathOf(folder));
+    } catch (error) {
+      // Nothing was ever put.
+      if (isStatus(error, SFTP_STATUS.noSuchFile)) return;
+      throw error;
+    }
+    try {
+      for (;;) {
+        let some: readonly FileEntryWithStats[];
+        try {
+          some = await this.#link.askOf<readonly FileEntryWithStats[]>(handle, (sftp, raw, done) =>
+            sftp.readdir(raw as never, done as never),
+          );
+        } catch (error) {
+          if (isStatus(error, SFTP_STATUS.eof)) return;
+          throw error;
+        }
+        yield* some;
+      }
+    } finally {
+      await this.giveUp(handle).catch(() => {});
+    }
   }
 
   #makeFolder(path: string): Promise<void> {

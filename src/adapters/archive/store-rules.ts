@@ -36,14 +36,20 @@ export function readSigned(bytes: Uint8Array, signature: string): Read {
   return read;
 }
 
-/** What lies under the id; null = nothing does. Throws ARCHIVE_MISSING, ARCHIVE_DAMAGED. */
+/** What lies under the id; each null when nothing does. Throws ARCHIVE_MISSING, ARCHIVE_DAMAGED. */
 export async function storedManifest(
   id: string,
-  bytes: Uint8Array | null,
-  signature: () => Promise<Uint8Array | null>,
+  stored: {
+    readonly manifest: () => Promise<Uint8Array | null>;
+    readonly signature: () => Promise<Uint8Array | null>;
+  },
 ): Promise<StoredManifest> {
-  if (bytes === null) throw new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
-  const signed = await signature();
+  const missing = () => new Fault('ARCHIVE_MISSING', `there is no archive ${id}`, { data: { archive: id } });
+  const bytes = await stored.manifest();
+  if (bytes === null) throw missing();
+  const signed = await stored.signature();
+  // Whoever removes an archive takes the manifest first: one that went between the two reads is gone, not damaged.
+  if (signed === null && (await stored.manifest()) === null) throw missing();
   if (archiveIdOf(bytes) !== id || signed === null)
     throw new Fault('ARCHIVE_DAMAGED', `the manifest of ${id} is not what it was`, { data: { archive: id } });
   return { id, bytes, signature: Buffer.from(signed).toString('utf8') };

@@ -62,7 +62,7 @@ export function withReplicas(store: ArchiveStore, replicas: readonly Replica[]):
 
   return {
     putBlob: (source, signal, expected) => store.putBlob(source, signal, expected),
-    hasBlob: (digest) => store.hasBlob(digest),
+    hasBlob: (digest, sizeBytes) => store.hasBlob(digest, sizeBytes),
     readBlob,
     release: (digests) => store.release(digests),
     putManifest: (bytes, signature) => store.putManifest(bytes, signature),

@@ -55,7 +55,11 @@ export class WriterFolder {
       if (!NAME.test(name)) continue;
       for (const digest of await namesIn(join(this.#incoming, name))) {
         if (!DIGEST.test(digest)) continue;
-        const facts = await stat(join(this.#incoming, name, digest)).catch(() => null);
+        const facts = await stat(join(this.#incoming, name, digest)).catch((error: unknown) => {
+          // Released since. What cannot be looked at is not known to be superfluous.
+          if (codeOf(error) === 'ENOENT') return null;
+          throw error;
+        });
         if (facts !== null && nowMs - facts.mtimeMs < FORGOTTEN_MS) kept.add(digest);
       }
     }

@@ -189,7 +189,8 @@ async function capture(
     });
     return { archive, sizeBytes, payloads: records.length };
   } catch (error) {
-    await archives.store.release(kept);
+    // What stands in the way of that is not worth hiding the failure.
+    await archives.store.release(kept).catch(() => {});
     throw error;
   } finally {
     repository?.close();

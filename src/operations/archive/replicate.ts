@@ -76,7 +76,7 @@ export async function copyArchive(id: string, options: CopyOptions): Promise<Cop
 async function copyBlob(blob: BlobRef, { from, to, sleep, signal }: CopyOptions, isWrong: boolean): Promise<boolean> {
   for (let tried = 1; ; tried++)
     try {
-      if (!isWrong && (await to.hasBlob(blob.digest))) return false;
+      if (!isWrong && (await to.hasBlob(blob.digest, blob.sizeBytes))) return false;
       await to.putBlob(from.readBlob(blob.digest, signal), signal, blob);
       return true;
     } catch (error) {

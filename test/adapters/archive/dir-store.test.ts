@@ -7,9 +7,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DirStore } from '../../../src/adapters/archive/dir-store.ts';
+import { storedManifest } from '../../../src/adapters/archive/store-rules.ts';
 import { encodeManifest } from '../../../src/core/archive/manifest.ts';
-import { Fault } from '../../../src/core/fault.ts';
 import { blobOf, SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
+import { chunksOf, codeOf } from './store-fixture.ts';
 
 let directory = '';
 const children: ChildProcess[] = [];
@@ -21,18 +22,6 @@ afterEach(async () => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
   await rm(directory, { recursive: true, force: true });
 });
-
-async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
-  for (const chunk of chunks) yield Buffer.from(chunk as string);
-}
-
-const codeOf = async (work: Promise<unknown>): Promise<string> => {
-  const error = await work.then(
-    () => null,
-    (error: unknown) => error,
-  );
-  return error instanceof Fault ? error.code : String(error);
-};
 
 async function filesBelow(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -305,5 +294,14 @@ describe('a killed writer', () => {
     await once(child, 'close');
     await store.collect();
     expect(await readdir(join(directory, 'incoming'))).toHaveLength(1);
+  });
+
+  it('says of an archive that goes while it is read that it is gone, not that it is damaged', async () => {
+    const { bytes, id } = encodeManifest(sampleManifest());
+    const reads = [bytes, null];
+    const work = storedManifest(id, { manifest: async () => reads.shift() ?? null, signature: async () => null });
+    expect(await codeOf(work)).toBe('ARCHIVE_MISSING');
+    const damaged = storedManifest(id, { manifest: async () => bytes, signature: async () => null });
+    expect(await codeOf(damaged)).toBe('ARCHIVE_DAMAGED');
   });
 });

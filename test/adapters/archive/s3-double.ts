@@ -85,6 +85,10 @@ export class S3Double {
     return double;
   }
 
+  calm(): void {
+    this.behave = () => null;
+  }
+
   get endpoint(): string {
     return `http://127.0.0.1:${(this.#server!.address() as AddressInfo).port}`;
   }
@@ -342,13 +346,21 @@ export class S3Double {
 
   #listUploads(url: URL): string {
     const prefix = url.searchParams.get('prefix') ?? '';
-    const entries = [...this.uploads]
+    const after = `${url.searchParams.get('key-marker') ?? ''} ${url.searchParams.get('upload-id-marker') ?? ''}`;
+    const markOf = ([id, { key }]: [string, OpenUpload]): string => `${key} ${id}`;
+    const left = [...this.uploads]
       .filter(([, one]) => one.key.startsWith(prefix))
-      .map(
-        ([id, { key, beganMs }]) =>
-          `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${new Date(beganMs).toISOString()}</Initiated></Upload>`,
-      );
-    return `<ListMultipartUploadsResult>${entries.join('')}</ListMultipartUploadsResult>`;
+      .sort((a, b) => (markOf(a) < markOf(b) ? -1 : 1))
+      .filter((one) => markOf(one) > after);
+    const page = left.slice(0, this.pageSize);
+    const entries = page.map(
+      ([id, { key, beganMs }]) =>
+        `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${new Date(beganMs).toISOString()}</Initiated></Upload>`,
+    );
+    const isMore = left.length > page.length;
+    const [id, { key }] = page.at(-1) ?? ['', { key: '' }];
+    const more = isMore ? `<NextKeyMarker>${key}</NextKeyMarker><NextUploadIdMarker>${id}</NextUploadIdMarker>` : '';
+    return `<ListMultipartUploadsResult><IsTruncated>${isMore}</IsTruncated>${more}${entries.join('')}</ListMultipartUploadsResult>`;
   }
 }
 

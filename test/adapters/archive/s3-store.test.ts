@@ -1,13 +1,13 @@
 // The s3 store against a server that fails as servers do. What every store keeps to is in the contract suite.
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { RemoteStore } from '../../../src/adapters/archive/remote-store.ts';
 import { S3Objects } from '../../../src/adapters/archive/s3-objects.ts';
 import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { blobOf, SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
 import { ACCESS_KEY, type S3Call, S3Double } from './s3-double.ts';
-import { asks, chunksOf, faultOf, readAll, s3PlaceOf } from './store-fixture.ts';
+import { asks, chunksOf, eachOnDouble, faultOf, readAll, s3PlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 400, pauseMs: 2 };
 const KIB = 1024;
@@ -15,10 +15,15 @@ const KIB = 1024;
 const withSecret = (secretAccessKey: string) => async () => ({ accessKeyId: ACCESS_KEY, secretAccessKey });
 
 describe('the s3 store', () => {
+  const bench = eachOnDouble(S3Double.start);
   let double: S3Double;
-  const opened: RemoteStore[] = [];
+  beforeEach(() => {
+    double = bench.double;
+  });
 
-  const open = (change: { bucket?: string; secret?: string; region?: string; idleMs?: number } = {}): RemoteStore => {
+  const open = (
+    change: { bucket?: string; secret?: string; region?: string; idleMs?: number; mostKeys?: number } = {},
+  ): RemoteStore => {
     const objects = new S3Objects({
       place: s3PlaceOf(double, {
         prefix: 'windlass',
@@ -30,20 +35,10 @@ describe('the s3 store', () => {
       partBytes: 64 * KIB,
       copyPartBytes: 100 * KIB,
       idleMs: change.idleMs ?? 300,
+      ...(change.mostKeys === undefined ? {} : { mostKeys: change.mostKeys }),
     });
-    const store = new RemoteStore({ objects, patience: PATIENCE });
-    opened.push(store);
-    return store;
+    return bench.keep(new RemoteStore({ objects, patience: PATIENCE }));
   };
-
-  beforeEach(async () => {
-    double = await S3Double.start();
-  });
-  afterEach(async () => {
-    double.behave = () => null;
-    for (const store of opened.splice(0)) await store.close();
-    await double.stop();
-  });
 
   const isBlob = (call: S3Call): boolean => call.key.includes('/blobs/');
 
@@ -243,6 +238,28 @@ describe('the s3 store', () => {
     double.behave = (call) =>
       call.query.has('continuation-token') ? { kind: 'late-error', code: 'InternalError' } : null;
     expect((await faultOf(open().list())).code).toBe('ARCHIVE_UNREACHABLE');
+  });
+
+  it('refuses a list that is longer than any store has, rather than hold it or a part of it', async () => {
+    double.pageSize = 3;
+    const store = open();
+    for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
+    for (let madeAtMs = 1; madeAtMs <= 4; madeAtMs++)
+      await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
+    const fault = await faultOf(open({ mostKeys: 7 }).list());
+    expect(fault).toMatchObject({ code: 'ARCHIVE_FAILED', message: expect.stringContaining('more than 7') });
+    expect(await open({ mostKeys: 8 }).list()).toHaveLength(4);
+  });
+
+  it('calls off old uploads of every page, and none that is young or not its own', async () => {
+    double.pageSize = 2;
+    const old = Date.now() - 8 * 86_400_000;
+    for (let at = 0; at < 7; at++)
+      double.uploads.set(`old-${at}`, { key: `windlass/incoming/${at}.part`, beganMs: old, parts: new Map() });
+    double.uploads.set('young', { key: 'windlass/incoming/9.part', beganMs: Date.now(), parts: new Map() });
+    double.uploads.set('strange', { key: 'windlass/photos/1.jpg', beganMs: old, parts: new Map() });
+    await open().collect();
+    expect([...double.uploads.keys()].sort()).toEqual(['strange', 'young']);
   });
 
   it('takes an error under the status 200 for an error', async () => {

@@ -37,6 +37,8 @@ export type SftpBehaviour = { readonly status: number } | 'cut' | 'hang' | null;
 export class SftpDouble {
   readonly calls: SftpCall[] = [];
   behave: (call: SftpCall) => SftpBehaviour = () => null;
+  /** Else nothing is answered to who asks for it. */
+  offersSftp = true;
   connections = 0;
   readonly hostKey: Buffer;
   readonly clientKey: string;
@@ -67,7 +69,9 @@ export class SftpDouble {
       });
       (connection as unknown as { setNoDelay(isOn: boolean): void }).setNoDelay(true);
       connection.on('ready', () =>
-        connection.on('session', (accept) => accept().on('sftp', (take) => this.#serve(connection, take()))),
+        connection.on('session', (accept) =>
+          accept().on('sftp', (take) => void (this.offersSftp && this.#serve(connection, take()))),
+        ),
       );
     });
   }
@@ -77,6 +81,10 @@ export class SftpDouble {
     double.#folder = await mkdtemp(join(tmpdir(), 'wl-sftp-'));
     await new Promise<void>((resolve) => double.#server.listen(0, '127.0.0.1', resolve));
     return double;
+  }
+
+  calm(): void {
+    this.behave = () => null;
   }
 
   get port(): number {

@@ -1,7 +1,7 @@
 // The sftp store against a server that fails as servers do. What every store keeps to is in the contract suite.
 import { createHmac, randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { RemoteStore } from '../../../src/adapters/archive/remote-store.ts';
 import { fingerprintOf, knownHostKeys, pinnedKey } from '../../../src/adapters/archive/sftp-host-key.ts';
 import type { SftpPlace } from '../../../src/adapters/archive/sftp-link.ts';
@@ -10,29 +10,21 @@ import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
 import { PASSWORD, SftpDouble } from './sftp-double.ts';
-import { asks, chunksOf, faultOf, readAll, sftpPlaceOf } from './store-fixture.ts';
+import { asks, chunksOf, eachOnDouble, faultOf, readAll, sftpPlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 700, pauseMs: 2 };
 
 describe('the sftp store', () => {
+  const bench = eachOnDouble(SftpDouble.start);
   let double: SftpDouble;
-  const opened: RemoteStore[] = [];
+  beforeEach(() => {
+    double = bench.double;
+  });
 
-  const open = (change: Partial<SftpPlace> = {}): RemoteStore => {
-    const place = sftpPlaceOf(double, change);
-    const store = new RemoteStore({ objects: new SftpObjects({ place, patience: PATIENCE }), patience: PATIENCE });
-    opened.push(store);
-    return store;
+  const open = (change: Partial<SftpPlace> = {}, more: { mostKeys?: number } = {}): RemoteStore => {
+    const objects = new SftpObjects({ place: sftpPlaceOf(double, change), patience: PATIENCE, ...more });
+    return bench.keep(new RemoteStore({ objects, patience: PATIENCE }));
   };
-
-  beforeEach(async () => {
-    double = await SftpDouble.start();
-  });
-  afterEach(async () => {
-    double.behave = () => null;
-    for (const store of opened.splice(0)) await store.close();
-    await double.stop();
-  });
 
   const partsLeft = async (): Promise<readonly string[]> =>
     (await readdir(double.pathOf('/archives/incoming')).catch(() => [])).filter((name) => name.endsWith('.part'));
@@ -72,7 +64,7 @@ describe('the sftp store', () => {
     const fault = await faultOf(store.list());
     expect(fault.code).toBe('ARCHIVE_UNREACHABLE');
     expect(fault.message).toContain('ECONNREFUSED');
-    double = await SftpDouble.start();
+    bench.double = await SftpDouble.start();
   });
 
   it('leaves nothing in place when the connection is cut in the middle of a write, and takes it all the next time', async () => {
@@ -135,6 +127,25 @@ describe('the sftp store', () => {
     double.behave = ({ name, nth }) => (name === 'READ' && nth % 150 === 0 ? 'cut' : null);
     expect((await readAll(store.readBlob(digest))).equals(content)).toBe(true);
     expect(double.connections).toBeGreaterThan(2);
+  });
+
+  it('refuses a list that is longer than any store has, rather than hold it or a part of it', async () => {
+    const store = open();
+    for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
+    for (let madeAtMs = 1; madeAtMs <= 4; madeAtMs++)
+      await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
+    const fault = await faultOf(open({}, { mostKeys: 7 }).list());
+    expect(fault).toMatchObject({ code: 'ARCHIVE_FAILED', message: expect.stringContaining('more than 7') });
+    expect(await open({}, { mostKeys: 8 }).list()).toHaveLength(4);
+  });
+
+  it('gives up a server that lets it in and offers nothing, and goes on with one that does', async () => {
+    double.offersSftp = false;
+    const store = open();
+    expect((await faultOf(store.list())).code).toBe('ARCHIVE_UNREACHABLE');
+    double.offersSftp = true;
+    await new Promise((resolve) => setTimeout(resolve, PATIENCE.deadlineMs));
+    expect(await store.list()).toEqual([]);
   });
 
   it('lists no archive whose manifest did not get through', async () => {

@@ -1,4 +1,6 @@
-// What the tests of archive stores have in common: bytes in and out, what was thrown, and the places of the doubles.
+// What the tests of archive stores have in common: bytes in and out, what was thrown, and the doubles with their places.
+import { afterEach, beforeEach } from 'vitest';
+import type { RemoteStore } from '../../../src/adapters/archive/remote-store.ts';
 import type { S3Place } from '../../../src/adapters/archive/s3-call.ts';
 import { pinnedKey } from '../../../src/adapters/archive/sftp-host-key.ts';
 import type { SftpPlace } from '../../../src/adapters/archive/sftp-link.ts';
@@ -39,6 +41,39 @@ export async function codeOf(work: Promise<unknown>): Promise<string> {
 export async function saidOf(work: Promise<unknown>): Promise<string> {
   const error = await thrownBy(work);
   return error instanceof Fault ? `${error.code} ${error.message}` : String(error);
+}
+
+interface Double {
+  /** Behaves as a good server from now on. */
+  calm(): void;
+  stop(): Promise<void>;
+}
+
+/** A server for each test of the suite around it, and the stores that are opened on it; both are gone after the test. */
+export function eachOnDouble<D extends Double>(start: () => Promise<D>) {
+  let double: D | null = null;
+  const opened: RemoteStore[] = [];
+  beforeEach(async () => {
+    double = await start();
+  });
+  afterEach(async () => {
+    double?.calm();
+    for (const store of opened.splice(0)) await store.close();
+    await double?.stop();
+  });
+  return {
+    get double(): D {
+      if (double === null) throw new Error('there is no server before the test begins');
+      return double;
+    },
+    set double(other: D) {
+      double = other;
+    },
+    keep: (store: RemoteStore): RemoteStore => {
+      opened.push(store);
+      return store;
+    },
+  };
 }
 
 export const s3PlaceOf = (double: S3Double, change: Partial<S3Place> = {}): S3Place => ({
