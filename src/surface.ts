@@ -49,13 +49,13 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
-import { hookLogs } from './operations/steps/run-hook.ts';
+import { hookLogs, previewUninstall } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';
 import { type Spoken, spokenOf } from './operations/trust/spoken.ts';
 import { itemsOf, type WorkItem } from './operations/trust/work-items.ts';
-import { type Orphan, orphans, uninstall } from './operations/uninstall.ts';
+import { type Orphan, orphans, uninstall, withoutHooks } from './operations/uninstall.ts';
 import { unverified, verificationOf } from './operations/unverified.ts';
 import { type SecretName, VaultDesk } from './operations/vault-desk.ts';
 import { needsWork, Workbench } from './operations/workbench.ts';
@@ -73,8 +73,10 @@ export interface PlanView {
    * nothing may be applied. */
   readonly denied: Fault | null;
   readonly layers: readonly (readonly string[])[];
-  /** Stack → the hook phases that its deploy runs. */
+  /** Stack → the hook phases that its deploy runs, or its uninstall. */
   readonly hooks: ReadonlyMap<string, readonly HookPreview[]>;
+  /** Stack → why its uninstall runs no hooks, although it had some. */
+  readonly lostHooks: ReadonlyMap<string, string>;
   readonly gone: Gone;
   /** '' when nothing is to be done. */
   readonly digest: string;
@@ -234,8 +236,23 @@ export class Surface {
     );
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
     const denied = (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
-    const hooks = new Map(work.map((one) => [one.name, previewHooks(one)]));
-    return { at, surveyed, work, held, hooks, denied, layers: at.fleet.layers, gone, digest };
+    const around = await this.#aroundUninstalls(gone);
+    const hooks = new Map([...work.map((one) => [one.name, previewHooks(one)] as const), ...around.hooks]);
+    return { at, surveyed, work, held, hooks, lostHooks: around.lost, denied, layers: at.fleet.layers, gone, digest };
+  }
+
+  async #aroundUninstalls({ removable }: Gone): Promise<{
+    readonly hooks: ReadonlyMap<string, readonly HookPreview[]>;
+    readonly lost: ReadonlyMap<string, string>;
+  }> {
+    const hooks = new Map<string, readonly HookPreview[]>();
+    const lost = new Map<string, string>();
+    for (const one of removable) {
+      const preview = await previewUninstall(this.bench, one);
+      hooks.set(one.stack, preview.hooks);
+      if (preview.lost !== null) lost.set(one.stack, withoutHooks(preview.lost));
+    }
+    return { hooks, lost };
   }
 
   /** What the engine would do cell by cell, as text; nothing is done. */
@@ -684,13 +701,16 @@ export class Surface {
   /** `never` = why not even a person's word removes anything. */
   async prunable(): Promise<{
     readonly gone: Gone;
+    readonly lostHooks: ReadonlyMap<string, string>;
     readonly orphans: readonly Orphan[];
     readonly never: Fault | null;
   }> {
     const at = await this.fleet();
+    const gone = goneOf(at.fleet, everDeployed(this.house.store), this.house.settings.pruneLimit);
     const unreadable = at.fleet.diagnostics.find((one) => one.severity === 'error');
     return {
-      gone: goneOf(at.fleet, everDeployed(this.house.store), this.house.settings.pruneLimit),
+      gone,
+      lostHooks: (await this.#aroundUninstalls(gone)).lost,
       orphans: orphans(this.house),
       never: unreadable
         ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`)

@@ -1,14 +1,25 @@
 // Hook by hand: a person runs one phase of a stack, for a test or after a repair. It changes nothing that a deploy remembers.
 import { asFault, Fault } from '../core/fault.ts';
 import type { HookPhase } from '../core/hook/phase.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
 import { neverDeployed, unknownStack } from '../core/spec/unknown-stack.ts';
+import type { Applied } from '../core/state/applied.ts';
 import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import { unfinishedRestores } from './archive/restore.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { isOnRecord } from './gone.ts';
+import { hooksDigestOf } from './hooks-of.ts';
 import { holdLeases } from './leases.ts';
 import { InvalidStack } from './resolve.ts';
-import { deployedSubject, forget, type PhaseOptions, recordOf, runPhase, takeUpHooks } from './steps/run-hook.ts';
+import {
+  deployedOrLost,
+  forget,
+  type HookSubject,
+  type PhaseOptions,
+  recordOf,
+  runPhase,
+  takeUpHooks,
+} from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 /** As the stack is deployed; one whose first deploy did not end well, as `at` declares it. Null when the phase has no actions. Throws
@@ -35,13 +46,8 @@ export async function runByHand(
   try {
     await takeUpHooks(bench, [name], options);
     const subject = applied
-      ? await deployedSubject(bench, applied, options.signal)
-      : {
-          stack: declared!,
-          at,
-          resolved: await bench.resolver.resolve(declared!, at, options.signal, { mint: true }),
-          runs: 'this' as const,
-        };
+      ? await subjectOf(bench, applied, at, options.signal)
+      : await declaredSubject(bench, declared!, at, options.signal, true);
     const begun: RunRecord = {
       id: clock.id(),
       stack: name,
@@ -79,4 +85,32 @@ export async function runByHand(
   } finally {
     leases.release();
   }
+}
+
+/** As it was deployed. Where that commit is lost, what is declared now may be the very same. */
+async function subjectOf(bench: Workbench, applied: Applied, at: FleetAt, signal: AbortSignal): Promise<HookSubject> {
+  const subject = await deployedOrLost(bench, applied, signal);
+  if (!('lost' in subject)) return subject;
+  const stack = at.fleet.stacks.get(applied.stack);
+  if (stack) {
+    const declared = await declaredSubject(bench, stack, at, signal, false);
+    const isSame =
+      declared.resolved.desired.digest === applied.desired.digest && hooksDigestOf(stack) === applied.hooks;
+    if (isSame) return declared;
+  }
+  const cure =
+    stack || at.fleet.broken.has(applied.stack)
+      ? `\`windlass apply --stack ${applied.stack}\` deploys what is declared now, whose hooks can be run`
+      : 'it left the fleet: `windlass prune` takes it away without its hooks';
+  throw new Fault('GIT_OBJECT_MISSING', `no hook of ${applied.stack} can be run: ${subject.lost}`, { data: { cure } });
+}
+
+async function declaredSubject(
+  bench: Workbench,
+  stack: LoadedStack,
+  at: FleetAt,
+  signal: AbortSignal,
+  mint: boolean,
+): Promise<HookSubject> {
+  return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal, { mint }), runs: 'this' };
 }

@@ -77,11 +77,15 @@ export interface HookPreview {
 
 /** What a deploy would run, in its order; phases without actions are left out. */
 export function previewHooks(judged: Judged): readonly HookPreview[] {
-  const due = dueOf(judged, judged.attempt);
+  return previewPhases(judged.stack, judged.at, dueOf(judged, judged.attempt));
+}
+
+/** Throws InvalidStack. */
+export function previewPhases(stack: LoadedStack, at: FleetAt, due: DuePhases): readonly HookPreview[] {
   const preview = (when: 'before' | 'after') => (phase: HookPhase) => ({
     phase,
     when,
-    actions: actionsOf(judged.stack, judged.at, phase).actions.map(describe),
+    actions: actionsOf(stack, at, phase).actions.map(describe),
   });
   return [...due.before.map(preview('before')), ...due.after.map(preview('after'))].filter(
     (one) => one.actions.length > 0,

@@ -1,5 +1,5 @@
 // Uninstall: takes a stack's containers and networks away. Volumes stay and are listed as orphaned; files that others wrote stay too.
-
+// It works from what is on record. Only hooks need the commit that the stack was deployed from: where that is lost, this is said.
 import { projectContainers } from '../core/diff/diff.ts';
 import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
@@ -8,7 +8,7 @@ import { forgetInstalling } from './gone.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
 import { treeDirOf } from './resolve.ts';
-import { deployedSubject, takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
+import { deployedOrLost, takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface Orphan {
@@ -49,18 +49,20 @@ export async function uninstall(
     store.putRun(record);
     await takeUpHooks(bench, [applied.stack], { signal });
     const remove = () => takeAway(index);
-    if (applied.hooks) {
-      const subject = await deployedSubject(bench, applied, signal);
-      const completed = uninstallPhases(store, applied.stack);
+    const completed = uninstallPhases(store, applied.stack);
+    const subject = applied.hooks ? await deployedOrLost(bench, applied, signal) : null;
+    const message = subject !== null && 'lost' in subject ? withoutHooks(subject.lost) : '';
+    if (subject !== null && !('lost' in subject)) {
       const ended = (hook: HookRecord): void => {
         hooks.push(hook);
         store.putRun({ ...record, hooks });
       };
       const options = { signal, attempt: record.startedAtMs, ended, completed };
       await withHooks(bench, subject, 'uninstall', options, remove);
-      completed.clear();
     } else await remove();
-    const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded' };
+    completed.clear();
+    if (message !== '') tell('HooksLost', message);
+    const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded', message };
     store.forget(applied.stack);
     forgetInstalling(store, applied.stack);
     store.putRun(done);
@@ -72,6 +74,11 @@ export async function uninstall(
     throw fault;
   } finally {
     leases.release();
+  }
+
+  function tell(reason: string, message: string): void {
+    const { stack, revision } = applied;
+    store.appendEvent({ atMs: clock.nowMs(), stack, level: 'warning', reason, message, revision });
   }
 
   async function takeAway({ observed }: typeof index): Promise<void> {
@@ -92,6 +99,8 @@ export async function uninstall(
     });
   }
 }
+
+export const withoutHooks = (lost: string): string => `its hooks cannot run: ${lost}`;
 
 export function orphans(house: Pick<House, 'store'>): readonly Orphan[] {
   return [...house.store.values('orphaned/').values()] as Orphan[];

@@ -6,7 +6,7 @@ import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { plural } from '../views/diagnostic.ts';
 import { formatFault } from '../views/fault.ts';
-import { errorExit, formatPlan, hasChanges, leftOutExit, leftOutJson } from '../views/plan.ts';
+import { errorExit, formatPlan, formatRemoved, hasChanges, leftOutExit, leftOutJson } from '../views/plan.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -60,7 +60,7 @@ export const command: Command = {
     const prune = !flags['no-prune'];
     const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData });
     for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
-    for (const run of result.removed) io.words(`uninstalled ${run.stack}; its volumes stay`);
+    for (const run of result.removed) io.words(formatRemoved(run));
     const runs = result.outcome?.runs ?? [];
     const done = runs.filter((run) => run.outcome === 'succeeded').length;
     const left = view.work.length - runs.length;

@@ -2,6 +2,7 @@
 import { type Command, textFlag } from '../command.ts';
 import { EXIT, exitOf } from '../exit.ts';
 import { formatFault } from '../views/fault.ts';
+import { formatLost, formatRemoved } from '../views/plan.ts';
 
 export const command: Command = {
   words: ['prune'],
@@ -21,24 +22,30 @@ export const command: Command = {
           removed,
           failures: [...failures].map(([stack, { code, message }]) => ({ stack, code, message })),
         });
-      else for (const run of removed) io.data(`uninstalled ${run.stack}; its volumes stay`);
+      else for (const run of removed) io.data(formatRemoved(run));
       for (const [stack, fault] of failures) io.words(formatFault(io.inWords, fault, { stack }));
       if (removed.length + failures.size === 0) io.words('nothing left the fleet');
       const [first] = failures.values();
       return first ? exitOf(first) : EXIT.done;
     }
-    const { gone, orphans, never } = await desk.prunable();
+    const { gone, lostHooks, orphans, never } = await desk.prunable();
     if (json) {
       io.json({
         removable: gone.removable.map((one) => one.stack),
         kept: gone.kept.map((one) => one.stack),
         guard: never?.message ?? gone.guard,
         digest: gone.digest,
+        lostHooks: Object.fromEntries(lostHooks),
         orphans,
       });
       return EXIT.done;
     }
-    for (const one of gone.removable) io.data(`- ${one.stack}: containers and networks; volumes stay`);
+    for (const one of gone.removable)
+      io.data(
+        [`- ${one.stack}: containers and networks; volumes stay`, ...formatLost(io, lostHooks.get(one.stack))].join(
+          '\n',
+        ),
+      );
     for (const one of gone.kept) io.data(`  ${one.stack}: stays because of prune: false`);
     for (const one of orphans)
       io.data(`  volume ${one.volume} of ${one.stack} is orphaned since ${new Date(one.sinceMs).toISOString()}`);

@@ -3,6 +3,7 @@ import type { Change } from '../../core/diff/change.ts';
 import { formatStackDiff } from '../../core/plan/format.ts';
 import type { Hold } from '../../core/state/applied.ts';
 import { formatRevision } from '../../core/state/revision.ts';
+import type { RunRecord } from '../../core/status/event.ts';
 import type { PlanView } from '../../surface.ts';
 import { EXIT, exitOf } from '../exit.ts';
 import type { Painter } from '../io.ts';
@@ -97,6 +98,8 @@ export function formatPlan(io: Painter, view: PlanView): string {
       view.gone.guard === null
         ? `  ${io.paint('red', '-')} uninstall: containers and networks; volumes stay`
         : '    waits for a word: see below',
+      ...formatHooks(io, view, one.stack),
+      ...formatLost(io, view.lostHooks.get(one.stack)),
       '',
     );
   for (const one of view.gone.kept) lines.push(`${one.stack}: left the fleet; stays because of prune: false`, '');
@@ -123,6 +126,12 @@ function formatHooks(io: Painter, view: PlanView, stack: string): string[] {
     ...actions.map((action, index) => `      ${index + 1}. ${oneLine(action)}`),
   ]);
 }
+
+export const formatLost = (io: Painter, lost: string | undefined): string[] =>
+  lost === undefined ? [] : [`    ${io.paint('yellow', oneLine(lost))}`];
+
+export const formatRemoved = ({ stack, message }: RunRecord): string =>
+  `uninstalled ${stack}; its volumes stay${message === '' ? '' : `; ${oneLine(message)}`}`;
 
 function formatSummary(view: PlanView): string {
   const parts = [...countChanges(view)].map(([word, count]) => `${count} to ${word}`);
@@ -172,6 +181,7 @@ export function paintMarks(io: Painter, lines: readonly string[]): string[] {
 
 /** For machines: no secrets, stable names. */
 export function planJson(view: PlanView): unknown {
+  const names = new Set(view.gone.removable.map((one) => one.stack));
   return {
     windlass: 'plan-view',
     version: 1,
@@ -201,7 +211,9 @@ export function planJson(view: PlanView): unknown {
         ...(hold ? { held: hold } : {}),
       };
     }),
-    uninstall: view.gone.removable.map((one) => one.stack),
+    uninstall: [...names],
+    uninstallHooks: Object.fromEntries([...names].map((stack) => [stack, view.hooks.get(stack) ?? []])),
+    lostHooks: Object.fromEntries([...view.lostHooks].filter(([stack]) => names.has(stack))),
     kept: view.gone.kept.map((one) => one.stack),
     guard: view.gone.guard,
     pruneDigest: view.gone.digest,

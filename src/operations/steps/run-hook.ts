@@ -30,7 +30,7 @@ import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deplo
 import type { FleetAt } from '../fleet-at.ts';
 import { everDeployed } from '../gone.ts';
 import { isOneShot } from '../hook-check.ts';
-import { actionsOf, dueOf } from '../hooks-of.ts';
+import { actionsOf, dueOf, type HookPreview, previewPhases } from '../hooks-of.ts';
 import { acceptedKey } from '../lineage.ts';
 import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
@@ -552,6 +552,47 @@ export async function deployedSubject(bench: Workbench, applied: Applied, signal
   const stack = at.fleet.stacks.get(applied.stack);
   if (!stack) throw notFound(applied.revision, applied.stack);
   return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal), runs: 'deployed' };
+}
+
+const AGAIN_MS = 1_000;
+const isLost = (error: unknown): error is Fault =>
+  error instanceof Fault && (error.code === 'GIT_OBJECT_MISSING' || error.code === 'NOT_FOUND');
+
+/** The same, or why nobody can tell any more what the stack declared. */
+export async function deployedOrLost(
+  bench: Workbench,
+  applied: Applied,
+  signal: AbortSignal,
+): Promise<HookSubject | { readonly lost: string }> {
+  for (let tries = 1; ; tries++)
+    try {
+      return await deployedSubject(bench, applied, signal);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      if (tries > 1) return { lost: lossOf(bench, applied, error) };
+      // A client of git that is killed says the same: once more, before anything is given up for it.
+      await bench.house.clock.sleep(AGAIN_MS, signal);
+    }
+}
+
+const lossOf = ({ house }: Workbench, { revision }: Applied, fault: Fault): string =>
+  `the commit ${revision.slice(0, 12)} that it was deployed from is lost: ${house.redact(fault.message)}`;
+
+/** What an uninstall would run around itself; `lost`: why that cannot be told, and will not run. Reads declarations only. */
+export async function previewUninstall(
+  bench: Workbench,
+  applied: Applied,
+): Promise<{ readonly hooks: readonly HookPreview[]; readonly lost: string | null }> {
+  if (!applied.hooks) return { hooks: [], lost: null };
+  try {
+    const at = await bench.reader.read(applied.revision);
+    const stack = at.fleet.stacks.get(applied.stack);
+    if (!stack) throw notFound(applied.revision, applied.stack);
+    return { hooks: previewPhases(stack, at, operationPhases('uninstall')), lost: null };
+  } catch (error) {
+    if (isLost(error)) return { hooks: [], lost: lossOf(bench, applied, error) };
+    throw error;
+  }
 }
 
 /** What is deployed; its project is resolved again only if a container of it must be made. */
