@@ -1,7 +1,6 @@
 // A house whose world is simulated: engine, source and clock in memory; the state store and the project folders are real files.
 // `crash()` throws everything in memory away and opens the house again over the same disk, as after kill -9.
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SimulatedClock } from '../../src/adapters/clock/simulated-clock.ts';
 import { ProjectFolders } from '../../src/adapters/files/project-folder.ts';
@@ -14,10 +13,11 @@ import { type DeployOptions, type DeployOutcome, deploy } from '../../src/operat
 import type { House } from '../../src/operations/house.ts';
 import type { Judged, Surveyed } from '../../src/operations/survey.ts';
 import { needsWork, Workbench } from '../../src/operations/workbench.ts';
+import { memoryFolder } from './memory-folder.ts';
 import { MemorySource } from './memory-source.ts';
 
 export class SimHouse {
-  readonly dir = mkdtempSync(join(tmpdir(), 'wlt-sim-'));
+  readonly dir = mkdtempSync(join(memoryFolder(), 'wlt-sim-'));
   readonly clock: SimulatedClock;
   readonly world: SimWorld;
   readonly source = new MemorySource();
