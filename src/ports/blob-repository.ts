@@ -28,6 +28,8 @@ export interface BlobRepository {
    * Makes the repository when there never was one. Faults: REPOSITORY_LOCKED, LOCK_HELD.
    */
   open(signal: AbortSignal): Promise<BlobWriter>;
+  /** Its id, so that it can be used; null = none was made yet. Changes nothing and waits for no lock. */
+  look(signal: AbortSignal): Promise<string | null>;
   holds(place: InRepository, signal?: AbortSignal): Promise<boolean>;
   /** Throws ARCHIVE_MISSING at its beginning, or ARCHIVE_DAMAGED at its end when it was not that blob. Waits for no lock. */
   read(place: InRepository, blob: BlobRef, signal?: AbortSignal): AsyncIterable<Uint8Array>;

@@ -53,6 +53,9 @@ class FakeRepository implements BlobRepository {
       close: () => this.#say('close'),
     };
   }
+  async look(): Promise<string> {
+    return 'a'.repeat(64);
+  }
   async holds(place: { readonly snapshot: string }): Promise<boolean> {
     return this.blobs.has(place.snapshot);
   }

@@ -66,6 +66,13 @@ export class ResticRepository implements BlobRepository {
     };
   }
 
+  async look(signal: AbortSignal): Promise<string | null> {
+    await this.#ready(signal);
+    const id = await this.#restic.repositoryId(signal);
+    await this.#refuseAnother(id);
+    return id;
+  }
+
   async holds(place: InRepository, signal?: AbortSignal): Promise<boolean> {
     if (this.#fresh.has(place.snapshot)) return true;
     await this.#ready(signal);
@@ -218,16 +225,8 @@ export class ResticRepository implements BlobRepository {
   /** The repository of before, or a new one when there never was one: an empty mount point must not begin another. */
   async #identify(signal: AbortSignal): Promise<string> {
     const { repository } = this.#options;
-    const before = await this.#traces.repository();
     let id = await this.#restic.repositoryId(signal);
-    if (before !== null && id !== before) {
-      const now = id === null ? 'there is none' : `there is ${id}`;
-      throw new Fault(
-        'REPOSITORY_REFUSED',
-        `at ${repository} was the restic repository ${before}, and now ${now}: bring it back, or remove ${this.#traces.repositoryPath} to begin with another one`,
-        { data: { expected: before, found: id } },
-      );
-    }
+    const before = await this.#refuseAnother(id);
     if (id === null) {
       await this.#restic.init(signal);
       id = await this.#restic.repositoryId(signal);
@@ -235,6 +234,18 @@ export class ResticRepository implements BlobRepository {
     if (id === null) throw new Fault('ARCHIVE_FAILED', `restic made a repository at ${repository}, and there is none`);
     if (before === null) await this.#traces.putRepository(id);
     return id;
+  }
+
+  /** The one of before; null = there never was one. */
+  async #refuseAnother(id: string | null): Promise<string | null> {
+    const before = await this.#traces.repository();
+    if (before === null || id === before) return before;
+    const now = id === null ? 'there is none' : `there is ${id}`;
+    throw new Fault(
+      'REPOSITORY_REFUSED',
+      `at ${this.#options.repository} was the restic repository ${before}, and now ${now}: bring it back, or remove ${this.#traces.repositoryPath} to begin with another one`,
+      { data: { expected: before, found: id } },
+    );
   }
 
   /** Locks of our own dead processes are removed; those of others stand, and are named when they are in the way. */

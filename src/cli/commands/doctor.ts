@@ -25,11 +25,11 @@ interface Check {
 
 export const command: Command = {
   words: ['doctor'],
-  summary: 'check state directory, engine, Compose, source, clock, locks and controller',
+  summary: 'check state directory, engine, Compose, source, clock, archive stores, locks and controller',
   usage: '',
   example: 'windlass doctor',
   arity: [0, 0],
-  async run({ io, json, surface }) {
+  async run({ io, json, surface, now }) {
     const checks: Check[] = [];
     const check = async (name: string, help: string, look: () => Promise<string>): Promise<void> => {
       try {
@@ -58,6 +58,9 @@ export const command: Command = {
       await check('clock', 'set the clock of this machine, for example with an NTP client', () =>
         look.clock(there, tip),
       );
+      for (const { name, store } of storesOf(there)) await check(name, '', () => look.store(store));
+      const { repository } = there.house.archives ?? {};
+      if (repository) await check('restic', '', () => look.repository(repository, now));
       await check('locks', 'run `windlass unlock STACK`', async () => look.locks(there));
       await check('controller', '', async () => look.controller(there));
     }
@@ -71,8 +74,39 @@ export const command: Command = {
   },
 };
 
+type ArchiveHouse = NonNullable<Surface['house']['archives']>;
+type ArchiveStore = ArchiveHouse['store'];
+
+/** The main store by itself, and each replica. */
+function storesOf({
+  house: { archives },
+}: Surface): readonly { readonly name: string; readonly store: ArchiveStore }[] {
+  if (!archives) return [];
+  const replicas = (archives.replicas ?? []).map(({ name, store }) => ({ name: `replica ${name}`, store }));
+  return [{ name: 'archives', store: archives.own ?? archives.store }, ...replicas];
+}
+
+/** No archive has it. */
+const NO_ARCHIVE = '0'.repeat(64);
+
 /** Each answers what it found, or throws what is wrong. */
 const look = {
+  /** One question, whose answer is known: it takes the way, the credentials and the right to read. */
+  async store(store: ArchiveStore): Promise<string> {
+    await store.manifest(NO_ARCHIVE).catch((error: unknown) => {
+      if (!(error instanceof Fault && error.code === 'ARCHIVE_MISSING')) throw error;
+    });
+    const free = await store.freeBytes();
+    if (free !== null && free < FREE_BYTES)
+      throw new Fault('ARCHIVE_NO_SPACE', `it answers, and only ${Math.round(free / 2 ** 20)} MiB are free`);
+    return free === null ? 'it answers' : `it answers, ${Math.round(free / 2 ** 30)} GiB free`;
+  },
+
+  async repository(repository: NonNullable<ArchiveHouse['repository']>, now: AbortSignal): Promise<string> {
+    const id = await repository.look(now);
+    return id === null ? 'it opens; the first backup makes it' : `repository ${id.slice(0, 12)} opens`;
+  },
+
   async state({ house }: Surface): Promise<string> {
     const { stateDir } = house.settings;
     await access(stateDir, constants.R_OK | constants.W_OK);

@@ -420,6 +420,20 @@ describe('a payload that does not come to its end', { timeout: TIMEOUT_MS }, () 
   });
 });
 
+describe('a look at a restic repository', { timeout: TIMEOUT_MS }, () => {
+  it('says whether it can be used, and makes nothing', async () => {
+    begin('empty');
+    expect(await open().look(signal)).toBeNull();
+    expect(existsSync(world.repository)).toBe(false);
+    const { restic } = await put(open(), Buffer.from('x'));
+    expect(await open().look(signal)).toBe(restic.repository);
+    rmSync(world.repository, { recursive: true });
+    expect(await saidOf(open().look(signal))).toMatch(/^REPOSITORY_REFUSED .*there is none/);
+    chmodSync(world.passwordFile, 0o644);
+    expect(await saidOf(open().look(signal))).toMatch(/^REPOSITORY_REFUSED .*chmod 600/);
+  });
+});
+
 describe('collecting', { timeout: TIMEOUT_MS }, () => {
   it('removes what was said to be unneeded and frees its space, never what a manifest names', async () => {
     begin();
