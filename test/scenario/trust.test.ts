@@ -837,6 +837,35 @@ describe('a flood of commits with words of statements', () => {
     expect(await fleet.look()).toEqual({ one: 'verifying too-many-statements', two: 'succeeded done' });
   }, 60_000);
 
+  it('about a policy, of 70 MiB, stops no deploy, and the admins still bring the version into effect by signing after it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    fleet.commit({}, 'vouch', 'anna');
+    await fleet.look();
+    const text = fleet.policy(2);
+    fleet.commit({ 'trust/policy/v0002.yaml': text }, 'draft', 'anna');
+    const subject = fleet.subject('trust/policy/v0002.yaml');
+    const policy = fleet.subject('trust/policy/v0001.yaml');
+    const main = fleet.git('rev-parse', 'HEAD');
+    const flood = (sizeBytes: number, count: number, from = '') => {
+      const message = fleet.message('policy', subject, { policy, body: 'x'.repeat(sizeBytes) });
+      return Array.from(
+        { length: count },
+        (_, at) =>
+          `commit refs/heads/flood\ncommitter M <m@example.org> ${1_700_000_000 + at} +0000\ndata ${message.length}\n${message}${at === 0 ? from : ''}\n`,
+      );
+    };
+    const input = [...flood(60_000, 700, `from ${main}\n`), ...flood(1_000_000, 28)].join('');
+    execFileSync('git', ['fast-import', '--quiet', '--force'], { cwd: fleet.clone, input });
+    fleet.git('merge', '-q', '--ff-only', 'flood');
+    fleet.commit({}, 'vouch', 'anna');
+    const { house, reader } = fleet.bench;
+    const verdict = async () => unverified(fleet.bench, await reader.read(await house.source.fetch()));
+    const version = async () => (await lookAtTrust(house, (await house.source.tip())!)).chain.effective?.version;
+    expect([await verdict(), await version()]).toEqual([null, 1]);
+    for (const admin of ['bert', 'anna']) fleet.commit({}, fleet.message('policy', subject, { policy }), admin);
+    expect([await verdict(), await version()]).toEqual([null, 2]);
+  }, 120_000);
+
   it('by tags stops requests, and no deploy of a controller that knows its policy', async () => {
     const fleet = await open({ deploy: 'head' });
     fleet.request('one');

@@ -17,7 +17,7 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
-import { hasGoneOn, readWords, type Scan, scanWords, type Words } from './scan.ts';
+import { hasGoneOn, readSomeWords, readWords, type Scan, scanWords, type Words } from './scan.ts';
 
 /** Specs larger than this are no policies and no requests. Source: SPEC 2. */
 const FILE_BYTES = 1024 * 1024;
@@ -72,14 +72,23 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
   // Who remembers goes on from there whatever is not seen; who does not could go back to an older version.
   if (last === null && scan.incomplete) throw scan.incomplete;
   const files = await policyFiles(house, tip, last?.version ?? 1);
-  const subjects = new Set(files.map(({ bytes }) => sha256Of(bytes)));
-  const about = scan.words.filter((one) => one.isPolicy && one.subjects.some((subject) => subjects.has(subject)));
+  const about = (subjects: ReadonlySet<string>): readonly Words[] =>
+    scan.words.filter((one) => one.isPolicy && one.subjects.some((subject) => subjects.has(subject)));
+  const subjects = files.map(({ bytes }) => sha256Of(bytes));
+  // Nothing that is missing could take anything from what is remembered: it stays in effect, and deploys go on, whatever is pushed.
+  const objects =
+    last === null
+      ? await readWords(house, about(new Set(subjects)))
+      : await readSomeOfEach(
+          house,
+          subjects.filter((subject) => subject !== last.sha256).map((one) => about(new Set([one]))),
+        );
   const chain = await effectivePolicy({
     anchor,
     files,
     last,
     refusesExpired: last === null,
-    objects: [...(await readWords(house, about)).values()],
+    objects: [...objects.values()],
     now: new Date(atMs),
   });
   const { effective } = chain;
@@ -92,6 +101,16 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
       bytes: effective.bytes,
     });
   return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, scan, atMs };
+}
+
+/** No flood about one version, which anybody may write, keeps another one from being signed. */
+async function readSomeOfEach(
+  house: House,
+  each: readonly (readonly Words[])[],
+): Promise<ReadonlyMap<string, SignedObject>> {
+  const found = new Map<string, SignedObject>();
+  for (const words of each) for (const [oid, object] of await readSomeWords(house, words)) found.set(oid, object);
+  return found;
 }
 
 /** The version in effect and those that may follow it, read; of others only the name counts. */

@@ -12,7 +12,8 @@ const MOST_REMEMBERED = 50_000;
 const MOST_SUBJECTS = 5;
 /** Of one look, all together. */
 const MOST_READ_BYTES = 64 * 1024 * 1024;
-const MOST_SOME = 2_000;
+/** About one policy version: years of its admins' signatures, and half a second to judge. */
+const MOST_SOME = 500;
 const MOST_SOME_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 32;
 
@@ -33,6 +34,7 @@ interface Scanned {
 }
 
 export interface Scan {
+  /** Tags, then commits, what was pushed last first. */
   readonly words: readonly Words[];
   /** Why these are not all: a rejection may be among the others. */
   readonly incomplete: Fault | null;
@@ -51,22 +53,22 @@ export async function scanWords(house: House, tip: string): Promise<Scan> {
       fresh = await source.commitsSince(tip, goesOn ? before.tip : null, MOST_COMMITS);
     } catch (error) {
       if (!(error instanceof Fault && error.code === 'GIT_TOO_LARGE')) throw error;
-      return { words: [...commits, ...tags.words], incomplete: error };
+      return { words: [...tags.words, ...commits], incomplete: error };
     }
-    const found = [...commits];
+    const found: Words[] = [];
     for await (const one of wordsOfAll(house, fresh)) {
       if (one.subjects.length === 0) continue;
-      if (found.length < MOST_REMEMBERED) found.push(one);
+      if (commits.length + found.length < MOST_REMEMBERED) found.push(one);
       else isFull = true;
     }
-    commits = found;
+    commits = [...found, ...commits];
   }
   if (!goesOn || before.tip !== tip || tags.words !== before.tags)
     store.putValue(key, { tip, commits, tags: tags.words, isFull } satisfies Scanned);
   const full = isFull
     ? new Fault('GIT_TOO_LARGE', `more than ${MOST_REMEMBERED} commits of this history carry words of statements`)
     : null;
-  return { words: [...commits, ...tags.words], incomplete: tags.incomplete ?? full };
+  return { words: [...tags.words, ...commits], incomplete: tags.incomplete ?? full };
 }
 
 async function tagsOf(
@@ -104,7 +106,7 @@ function wordsOf(oid: string, object: SignedObject | null): Words {
   return { oid, isPolicy: type === 'policy', subjects: [subject] };
 }
 
-/** As many of them as are read at once, for whom fewer can only mean less: of a flood the others are nobody's. */
+/** The first of them: for what each that is missing can only take something away from, so that a flood stops nothing else. */
 export async function readSomeWords(house: House, words: readonly Words[]): Promise<ReadonlyMap<string, SignedObject>> {
   const found = new Map<string, SignedObject>();
   let sizeBytes = 0;

@@ -80,6 +80,8 @@ type Key = (typeof KEYS)[number];
 const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
 const LARGEST_BYTES = 1024 * 1024;
+/** Every controller reads those about policies before it deploys, and whoever may push may write as many as they like. */
+const LARGEST_POLICY_BYTES = 64 * 1024;
 /** Any line that a person could take for a trailer of ours, also quoted, indented or in other case. */
 const LOOKS_OURS = /windlass-[a-z]/i;
 const LOOKS_LIKE_TRAILER = /^[\s>*-]*windlass-[a-z-]*\s*:/i;
@@ -179,6 +181,8 @@ export function parseStatement(object: Pick<RawGitObject, 'type' | 'bytes'>): St
     if (trailers.kind !== 'claims') return trailers;
     const person = read.object.kind === 'commit' ? read.object.committer : read.object.tagger;
     if (person === null) return { kind: 'refused', reason: 'no-date', detail: '' };
+    if (trailers.claims.type === 'policy' && bytes.length > LARGEST_POLICY_BYTES)
+      return { kind: 'refused', reason: 'object-too-large', detail: `${bytes.length} bytes` };
     return { kind: 'claims', claims: trailers.claims, carrier: read.object.kind, datedMs: person.seconds * 1000 };
   } catch (error) {
     return { kind: 'refused', reason: 'internal-error', detail: error instanceof Error ? error.message : '' };
