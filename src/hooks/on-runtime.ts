@@ -18,6 +18,8 @@ export interface HookWorld {
 }
 
 export interface HookStack {
+  /** The folder that holds the project folders of this controller. */
+  readonly home: string;
   /** Of what runs while the hook does: for a pre phase of a change, what is deployed. */
   readonly desired: Desired;
   /** Asked only when a container of a service must be made. */
@@ -139,6 +141,7 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
       const input = {
         name,
         owner,
+        home: stack.home,
         desired: stack.jobs.desired,
         model: await stack.jobs.model(signal),
         service: job.service,
@@ -235,12 +238,16 @@ function withField(value: RawValue, key: string, field: RawValue): RawValue {
   return { ...value, entries };
 }
 
-/** Removes job containers whose time after their end is over. For whoever looks at the engine now and then. */
-export async function sweepJobs(oneShots: OneShots, nowMs: number, signal: AbortSignal): Promise<readonly string[]> {
+/** Removes job containers of projects below `home` whose time after their end is over. For whoever looks at the engine now and then. */
+export async function sweepJobs(
+  { oneShots, clock }: Pick<HookWorld, 'oneShots'> & { readonly clock: Pick<Clock, 'nowMs'> },
+  home: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   const removed: string[] = [];
   const failures: unknown[] = [];
   // One that cannot be removed keeps none of the others.
-  for (const name of await oneShots.expired(nowMs, signal))
+  for (const name of await oneShots.expired(home, clock.nowMs(), signal))
     await oneShots.remove(name, signal).then(
       () => removed.push(name),
       (error: unknown) => failures.push(error),

@@ -68,7 +68,9 @@ type SecretUse = 'open' | 'mint' | 'closed';
 
 const secretsKey = (stack: string): string => `secrets/${stack}`;
 
-export const treeDirOf = (stateDir: string, stack: string): string => join(stateDir, 'stacks', stack, 'tree');
+/** Holds the project folders of all stacks: what bears a path below it was made from this state directory. */
+export const homeOf = (stateDir: string): string => join(stateDir, 'stacks');
+export const treeDirOf = (stateDir: string, stack: string): string => join(homeOf(stateDir), stack, 'tree');
 
 export function projectDirOf(stateDir: string, stack: LoadedStack): string {
   const tree = treeDirOf(stateDir, stack.name);

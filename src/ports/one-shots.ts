@@ -6,8 +6,10 @@ import type { LogLine } from './runtime.ts';
 
 export interface OneShotInput {
   readonly name: string;
-  /** Containers that bear the same owner are removed first. */
+  /** Containers of the project below `home` that bear the same owner are removed first. */
   readonly owner: string;
+  /** The folder that holds the project folders of this controller: another one on the same engine has another. */
+  readonly home: string;
   readonly desired: Desired;
   readonly model: Model;
   /** What is null below is taken from this service of the model; null = none. */
@@ -38,7 +40,7 @@ export interface OneShots {
   kill(name: string, signal: AbortSignal): Promise<void>;
   /** A container that is gone already is success. */
   remove(name: string, signal: AbortSignal): Promise<void>;
-  /** Names of those whose time after their end is over. */
-  expired(nowMs: number, signal: AbortSignal): Promise<readonly string[]>;
+  /** Names of those of projects below `home` whose time after their end is over. */
+  expired(home: string, nowMs: number, signal: AbortSignal): Promise<readonly string[]>;
   close(): void;
 }

@@ -162,6 +162,7 @@ describe.each([
     const ports: HookPorts = hookPortsOn(
       { ...world, clock, http: () => Promise.reject(new Error('no requests here')) },
       {
+        home: root,
         desired,
         model: async () => model,
         jobs: { desired, model: async () => model },
@@ -181,6 +182,7 @@ describe.each([
   ): OneShotInput => ({
     name: `${stack.project}-${name}`,
     owner: `${stack.project}/test/job`,
+    home: root,
     desired: stack.desired,
     model: stack.model,
     service: 'app',
@@ -261,16 +263,32 @@ describe.each([
     await world.oneShots.kill(theirs.name, signal());
   });
 
+  test('touch nothing that another controller made for a project of the same name', async () => {
+    const stack = await stackOf();
+    const home = `${root}-of-another`;
+    const desired = { ...stack.desired, projectDir: join(home, stack.project) };
+    const theirs = shot(stack, 'theirs', sh('true'), { home, desired, ttlMs: 0 });
+    await finish(theirs);
+    await finish(shot(stack, 'ours', sh('true'), { ttlMs: 0 }));
+    expect(await world.oneShots.find(theirs.name, signal())).toMatchObject({ kind: 'ended' });
+    await sweepJobs({ ...world, clock }, root, signal());
+    expect(await world.oneShots.find(theirs.name, signal())).toMatchObject({ kind: 'ended' });
+    expect(await world.oneShots.find(`${stack.project}-ours`, signal())).toEqual({ kind: 'absent' });
+    await sweepJobs({ ...world, clock }, home, signal());
+    expect(await world.oneShots.find(theirs.name, signal())).toEqual({ kind: 'absent' });
+  });
+
   test('are told apart when their time is over', async () => {
     const stack = await stackOf();
     const input = shot(stack, 'kept', sh('true'), { ttlMs: 60_000, owner: `${stack.project}/kept` });
     await finish(input);
     const containers = (await observedOf(stack.project)).containers;
     const mine = async (nowMs: number) =>
-      (await world.oneShots.expired(nowMs, signal())).filter((id) => containers.some((one) => one.id === id));
+      (await world.oneShots.expired(root, nowMs, signal())).filter((id) => containers.some((one) => one.id === id));
     expect(await mine(Date.now())).toEqual([]);
     expect(await mine(Date.now() + 61_000)).toHaveLength(1);
-    expect(await sweepJobs(world.oneShots, Date.now() + 61_000, signal())).not.toEqual([]);
+    const later = { ...world, clock: { nowMs: () => Date.now() + 61_000 } };
+    expect(await sweepJobs(later, root, signal())).not.toEqual([]);
     expect(await world.oneShots.find(input.name, signal())).toEqual({ kind: 'absent' });
   });
 
@@ -444,7 +462,7 @@ describe.each([
       },
     });
     client.close();
-    expect(await world.oneShots.expired(Date.now(), signal())).not.toContain(Id);
+    expect(await world.oneShots.expired(root, Date.now(), signal())).not.toContain(Id);
   });
 
   onReal('a scale that is ended in the middle has ended: nothing goes down after it', async () => {

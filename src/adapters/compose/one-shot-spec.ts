@@ -12,6 +12,11 @@ type Loose = any;
 
 export const jobLabels = { owner: 'dev.windlass.job', ttl: 'dev.windlass.job.ttl' } as const;
 
+/** Was it made for a project below `home`? By its folder, as for the project itself: the label outlives the state. */
+export function isBelow(home: string, labels: Readonly<Record<string, string>> | null | undefined): boolean {
+  return labels?.[composeLabel.workingDir]?.startsWith(`${home}/`) === true;
+}
+
 export interface OneShotMount {
   readonly kind: 'bind' | 'volume' | 'tmpfs';
   /** '' for an anonymous volume and tmpfs. */

@@ -8,7 +8,14 @@ import type { LogLine } from '../../ports/runtime.ts';
 import { type ApiClient, openApiClient } from './api-client.ts';
 import { type Environment, findHost } from './host.ts';
 import { FrameReader } from './lines.ts';
-import { jobLabels, type OneShotFile, type OneShotMount, type OneShotSpec, oneShotSpec } from './one-shot-spec.ts';
+import {
+  isBelow,
+  jobLabels,
+  type OneShotFile,
+  type OneShotMount,
+  type OneShotSpec,
+  oneShotSpec,
+} from './one-shot-spec.ts';
 import { type ApiContainer, composeLabel } from './reading.ts';
 import { chownVolumeRoot } from './volume-owner.ts';
 
@@ -85,9 +92,9 @@ export function openOneShots(options: OneShotsOptions): OneShots {
     const before = await stateOf(input.name, signal);
     if (before !== null && before.Status !== 'created') return;
     // What is only half made (its files may be missing) is made again.
-    // Of this project only: another controller on the same engine may have a stack of the same name.
+    // Of this project and this controller only: another one on the same engine may have a stack, or a project, of the same name.
     const ours = [`${jobLabels.owner}=${input.owner}`, `${composeLabel.project}=${input.desired.project}`];
-    for (const { Id } of await list(ours, signal)) await remove(Id, signal);
+    for (const { Id, Labels } of await list(ours, signal)) if (isBelow(input.home, Labels)) await remove(Id, signal);
     const spec = oneShotSpec(input);
     for (const key of spec.networks) await ensureNetwork(client, input, spec, key, signal);
     for (const mount of spec.mounts) if (mount.key !== null) await ensureVolume(client, input, spec, mount, signal);
@@ -183,9 +190,10 @@ export function openOneShots(options: OneShotsOptions): OneShots {
       });
     },
     remove,
-    async expired(nowMs, signal) {
+    async expired(home, nowMs, signal) {
       const names: string[] = [];
       for (const { Id, Labels } of await list([jobLabels.ttl], signal)) {
+        if (!isBelow(home, Labels)) continue;
         const state = await stateOf(Id, signal);
         const ttlMs = Number(Labels?.[jobLabels.ttl]);
         // One that is just being made has no end yet.

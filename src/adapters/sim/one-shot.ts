@@ -3,7 +3,7 @@ import { Fault } from '../../core/fault.ts';
 import type { OneShots } from '../../ports/one-shots.ts';
 import type { LogLine } from '../../ports/runtime.ts';
 import { aborted } from '../compose/api-client.ts';
-import { jobLabels, oneShotSpec } from '../compose/one-shot-spec.ts';
+import { isBelow, jobLabels, oneShotSpec } from '../compose/one-shot-spec.ts';
 import { composeLabel } from '../compose/reading.ts';
 import { isAlive, type SimContainer } from './engine.ts';
 import type { SimWorld } from './world.ts';
@@ -39,7 +39,8 @@ export function openSimOneShots(world: SimWorld): OneShots {
       for (const one of [...engine.containers.values()])
         if (
           one.spec.labels[jobLabels.owner] === input.owner &&
-          one.spec.labels[composeLabel.project] === input.desired.project
+          one.spec.labels[composeLabel.project] === input.desired.project &&
+          isBelow(input.home, one.spec.labels)
         )
           engine.remove(one);
       const spec = oneShotSpec(input);
@@ -119,10 +120,11 @@ export function openSimOneShots(world: SimWorld): OneShots {
       if (container) engine.remove(container);
     },
 
-    async expired(nowMs, signal) {
+    async expired(home, nowMs, signal) {
       await reach(signal);
       return [...engine.containers.values()]
-        .filter((one) => jobLabels.ttl in one.spec.labels && !isAlive(one) && one.state !== 'created')
+        .filter((one) => jobLabels.ttl in one.spec.labels && isBelow(home, one.spec.labels))
+        .filter((one) => !isAlive(one) && one.state !== 'created')
         .filter((one) => one.finishedAtMs + Number(one.spec.labels[jobLabels.ttl]) <= nowMs)
         .map((one) => one.id);
     },

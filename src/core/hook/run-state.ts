@@ -10,6 +10,8 @@ export interface HookRun {
   readonly stack: string;
   /** Compose project; names of job containers begin with it. */
   readonly project: string;
+  /** Tells it from the run of another controller on the same engine, whose project is called the same; absent in runs of before. */
+  readonly home?: string;
   readonly operation: string;
   readonly phase: HookPhase;
   /** Digest of what is desired. */
@@ -112,10 +114,11 @@ export function actionKey(run: Pick<HookRun, 'stack' | 'phase'>, action: HookAct
   return [run.stack, run.phase, action.id, digestOf(action)].join('/');
 }
 
-/** Of one try: a container of another run, attempt or try never has this name. */
+/** Of one try: a container of another run, attempt, try or controller never has this name. */
 export function jobContainerName(run: HookRun, action: HookAction, attempt: number): string {
   const name = action.kind === 'job' ? action.job.name : action.kind;
-  const digest = digestOf([runKey(run), action.id, attempt]).slice(0, 12);
+  const identity = [runKey(run), action.id, attempt, ...(run.home === undefined ? [] : [run.home])];
+  const digest = digestOf(identity).slice(0, 12);
   return `${run.project}-${run.phase}-${name}-${digest}`.replace(/[^A-Za-z0-9_.-]/g, '-').slice(0, 200);
 }
 

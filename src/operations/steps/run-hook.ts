@@ -32,7 +32,7 @@ import { everDeployed } from '../gone.ts';
 import { isOneShot } from '../hook-check.ts';
 import { actionsOf, dueOf, type HookPreview, previewPhases } from '../hooks-of.ts';
 import { acceptedKey } from '../lineage.ts';
-import { InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
+import { homeOf, InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
 import { holdOf } from '../survey.ts';
 import type { Workbench } from '../workbench.ts';
@@ -195,7 +195,13 @@ export async function runPhase(
   };
   const deps = { ...depsOf(bench, subject, secrets, options.note), afterAction: stopIfSuspended };
   const handle = startHook(deps, {
-    run: { stack: stack.name, project: resolved.desired.project, digest: resolved.desired.digest, ...which },
+    run: {
+      stack: stack.name,
+      project: resolved.desired.project,
+      home: homeOf(bench.house.settings.stateDir),
+      digest: resolved.desired.digest,
+      ...which,
+    },
     revision: at.revision.commit,
     actions,
     signal: options.signal,
@@ -382,6 +388,7 @@ function depsToRestore(bench: Workbench, { run, captured }: HookState, note: Pha
     ports: hookPortsOn(
       { runtime, oneShots, clock, http: () => Promise.reject(new Error('nothing is asked by a restore')) },
       {
+        home: homeOf(bench.house.settings.stateDir),
         desired,
         model,
         jobs: { desired, model },
@@ -479,7 +486,7 @@ export const hookLogs = ({ house }: Workbench, stack: string, phase: HookPhase):
 
 /** Removes job containers whose time after their end is over. */
 export const sweepHookJobs = ({ house }: Workbench, signal: AbortSignal): Promise<readonly string[]> =>
-  sweepJobs(house.oneShots, house.clock.nowMs(), signal);
+  sweepJobs(house, homeOf(house.settings.stateDir), signal);
 
 function depsOf(
   bench: Workbench,
@@ -500,6 +507,7 @@ function depsOf(
     ports: hookPortsOn(
       { runtime, oneShots, clock, http: (call, signal) => net.http(call, signal) },
       {
+        home: homeOf(settings.stateDir),
         desired: running.desired,
         model: (signal) => running.model(signal),
         isOneShot: (service) => isOneShot(service, running.desired, applied),
