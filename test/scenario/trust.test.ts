@@ -1,7 +1,16 @@
 // Requests from git to the engine: real signed commits, a real ledger, a simulated engine. What authorises once, and what never does.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -760,6 +769,133 @@ describe('after a crash', () => {
     clock.nowMs = () => now() - 24 * HOUR;
     expect(await fleet.look()).toEqual({ one: 'succeeded done', over: 'expired request-expired' });
     expect(fleet.removed).toEqual(['shop_data']);
+  });
+});
+
+describe('a state directory that cannot be written', () => {
+  const approved = async (): Promise<Fleet> => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    return fleet;
+  };
+  const full = (): never => {
+    throw new Fault('FILES_FAILED', 'the disk is full');
+  };
+  type Break = (fleet: Fleet) => void;
+  const onLedger =
+    (name: 'claim' | 'firstSeen' | 'putSnapshot' | 'acceptTip', when: (said: string) => boolean): Break =>
+    ({ bench }) => {
+      const { ledger } = bench.house.trust!;
+      const real = ledger![name] as (...args: unknown[]) => unknown;
+      let isOver = false;
+      const put = (...args: unknown[]) => {
+        if (isOver || !when(JSON.stringify(args))) return real(...args);
+        isOver = true;
+        return full();
+      };
+      Object.assign(ledger!, { [name]: put });
+    };
+  const onStore =
+    (name: 'putValue' | 'putRun' | 'deleteValue', when: (said: string) => boolean): Break =>
+    ({ bench }) => {
+      const { store } = bench.house;
+      const real = store[name].bind(store) as (...args: unknown[]) => unknown;
+      let isOver = false;
+      const put = (...args: unknown[]) => {
+        if (isOver || !when(JSON.stringify(args))) return real(...args);
+        isOver = true;
+        return full();
+      };
+      Object.assign(store, { [name]: put });
+    };
+
+  it.each<readonly [string, Break, readonly string[]]>([
+    ['when an approval is first seen', onLedger('firstSeen', () => true), []],
+    ['when its standing is noted', onLedger('putSnapshot', (said) => said.includes('"scheduled"')), []],
+    ['at its intent', onStore('putValue', (said) => said.includes('request-intent')), []],
+    ['at its claim', onLedger('claim', () => true), []],
+    ['at the word that it runs', onLedger('putSnapshot', (said) => said.includes('"executing"')), []],
+    ['at the record of its run', onStore('putRun', (said) => said.includes('running')), []],
+    ['in the middle of its work', onStore('deleteValue', (said) => said.includes('orphaned/')), ['shop_data']],
+    ['at the end of its run', onStore('putRun', (said) => said.includes('succeeded')), ['shop_data']],
+    ['at its receipt', onLedger('putSnapshot', (said) => said.includes('"succeeded"')), ['shop_data']],
+    ['behind its end', onStore('deleteValue', (said) => said.includes('request-intent')), ['shop_data']],
+  ])('%s is told, and the request is carried out once, when there is room again', async (_, breaks, gone) => {
+    const fleet = await approved();
+    breaks(fleet);
+    await expect(fleet.look()).rejects.toThrow('the disk is full');
+    expect(fleet.removed).toEqual(gone);
+    expect((await fleet.look())['one']).toBe('succeeded done');
+    expect(fleet.removed).toEqual(['shop_data']);
+    expect(fleet.bench.house.trust!.ledger!.receipt('one')?.outcome).toBe('succeeded');
+    fleet.remake('shop_data');
+    await fleet.look();
+    expect(fleet.removed).toEqual(['shop_data']);
+  });
+});
+
+describe('a clock that was a year ahead', () => {
+  it('runs nothing early, and what it took for expired stays so: it is asked for anew', async () => {
+    const fleet = await open({ minDelay: '2h' });
+    const { clock } = fleet.sim;
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({ one: 'scheduled delay-running' });
+    const now = clock.nowMs.bind(clock);
+    clock.nowMs = () => now() + 365 * 24 * HOUR;
+    expect(await fleet.look()).toEqual({ one: 'expired request-expired' });
+    clock.nowMs = now;
+    await clock.advance(3 * HOUR);
+    expect([await fleet.look(), fleet.removed]).toEqual([{ one: 'expired request-expired' }, []]);
+    const two = fleet.request('two');
+    fleet.approve(two, 'bert');
+    fleet.approve(two, 'cleo');
+    expect((await fleet.look())['two']).toBe('scheduled delay-running');
+    await clock.advance(2 * HOUR + 1000);
+    expect((await fleet.look())['two']).toBe('succeeded done');
+  });
+});
+
+describe('files of odd kinds in requests/', () => {
+  it('are refused with a reason each, and stop none that is right', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    const text = fleet.file('requests/one.yaml');
+    symlinkSync('one.yaml', join(fleet.clone, 'requests/link.yaml'));
+    mkdirSync(join(fleet.clone, 'requests/folder.yaml'));
+    writeFileSync(join(fleet.clone, 'requests/folder.yaml/a.yaml'), text);
+    fleet.git('add', 'requests');
+    fleet.git('update-index', '--add', '--cacheinfo', `160000,${fleet.genesis},requests/module.yaml`);
+    const odd: Readonly<Record<string, string>> = {
+      big: `# ${'x'.repeat(10 * 1024 * 1024)}\n${text}`,
+      crlf: text.replaceAll('\n', '\r\n'),
+      bom: `\ufeff${text}`,
+      twice: `${text}"stack": bank\n`,
+      js: text.replace('reason: ', 'reason: !!js/function '),
+      tab: text.replace('stack:', '\tstack:'),
+      two: `${text}---\n${text}`,
+    };
+    fleet.commit(Object.fromEntries(Object.entries(odd).map(([id, words]) => [`requests/${id}.yaml`, words])));
+    fleet.commit({ 'requests/ü.yaml': text, 'requests/-a.yaml': text, [`requests/${'a'.repeat(200)}.yaml`]: text });
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    expect(await fleet.look()).toEqual({
+      big: 'verifying request-too-large',
+      bom: 'verifying request-unsigned',
+      crlf: 'verifying request-unsigned',
+      js: 'verifying request-invalid',
+      link: 'verifying request-not-regular',
+      module: 'verifying request-not-regular',
+      one: 'succeeded done',
+      tab: 'verifying request-invalid',
+      twice: 'verifying request-invalid',
+      two: 'verifying request-invalid',
+    });
+    const { misnamed } = await lookAtTrust(fleet.bench.house, (await fleet.bench.house.source.tip())!);
+    expect(misnamed).toHaveLength(4);
   });
 });
 

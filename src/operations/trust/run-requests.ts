@@ -210,14 +210,18 @@ async function runOne(
   } catch (error) {
     // It is claimed, and goes on as soon as whoever has the stack lets go of it.
     if (error instanceof Fault && error.code === 'LOCK_HELD') return null;
-    store.appendEvent({
-      atMs: clock.nowMs(),
-      stack: stackOf(at.evaluation),
-      level: 'error',
-      reason: 'Request',
-      message: redact(`${at.id}: ${asFault(error, 'ENGINE_REFUSED').message}`),
-      revision: look.tip,
-    });
+    try {
+      store.appendEvent({
+        atMs: clock.nowMs(),
+        stack: stackOf(at.evaluation),
+        level: 'error',
+        reason: 'Request',
+        message: redact(`${at.id}: ${asFault(error, 'ENGINE_REFUSED').message}`),
+        revision: look.tip,
+      });
+    } catch {
+      // On a full disk the event is one more thing that cannot be written; the first error is the one to be told.
+    }
     throw error;
   } finally {
     leases.release();
@@ -275,16 +279,17 @@ async function act(
     changes: changesOf(work),
   };
   store.putRun(record);
+  let detail: string;
   try {
-    const detail = redact(await doWork(bench, id, work, { signal }));
-    store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
-    return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
+    detail = redact(await doWork(bench, id, work, { signal }));
   } catch (error) {
     const fault = asFault(error, 'ENGINE_REFUSED');
     const message = redact(fault.message);
     store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'failed', message });
-    // Stopped, out of reach, or a stack of it in the hands of somebody else: what is left is finished at the next look.
-    if (LATER.has(fault.code) || signal.aborted) throw fault;
+    // Stopped, out of reach, or a stack of it in the hands of somebody else: what is left is finished at the next look. So is a purge whose
+    // progress could not be written down: it proves by looking what is gone.
+    const isLater = LATER.has(fault.code) || (work.operation === 'purge' && fault.code === 'FILES_FAILED');
+    if (isLater || signal.aborted) throw fault;
     // Before it is over: at no moment may git bring up empty what it did not bring back.
     holdUnrestored(house, id, broughtBack(work));
     return end(
@@ -294,6 +299,9 @@ async function act(
       move(look, now, ['FAIL'], { atMs: clock.nowMs(), reason: fault.code, detail: message }),
     );
   }
+  // What is done did not fail because that cannot be written down: the next look proves it once more.
+  store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
+  return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
 }
 
 function end(bench: Workbench, look: TrustLook, stack: string, snapshot: RequestSnapshot): RequestSnapshot {
