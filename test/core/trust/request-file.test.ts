@@ -121,6 +121,40 @@ describe('a request file', () => {
       expect([other, idOfPath(other)]).toEqual([other, null]);
   });
 
+  const plain =
+    'apiVersion: windlass/v1\nkind: Purge\nstack: shop\nvolumes: all\nreason: x\nexpires: 2026-12-01T00:00:00Z\n';
+  const bomb = `a: &a [${'x,'.repeat(40)}]\nb: &b [${'*a,'.repeat(40)}]\nc: [${'*b,'.repeat(40)}]\n${plain}`;
+
+  it.each<readonly [string, string, string]>([
+    ['a key twice, once in quotes', `${plain}"stack": bank\n`, 'YAML_DUPLICATE_KEY'],
+    ['a tag of a program', plain.replace('reason: x', 'reason: !!js/function "x"'), 'YAML_INVALID'],
+    ['a tab that indents', plain.replace('stack:', '\tstack:'), 'YAML_INVALID'],
+    ['a second document', `${plain}---\n${plain}`, 'YAML_SEVERAL_DOCUMENTS'],
+    ['text behind the end of the document', `${plain}...\nstack: bank\n`, 'YAML_SEVERAL_DOCUMENTS'],
+    ['a key that is a list', `${plain}? [a]\n: b\n`, 'YAML_INVALID'],
+    ['the key that all objects share', `${plain}__proto__: { stack: bank }\n`, 'SPEC_INVALID'],
+    [
+      'another line break in the middle of a value',
+      plain.replace('reason: x', 'reason: x\u2028stack: bank'),
+      'YAML_INVALID',
+    ],
+    ['a carriage return alone', plain.replace('stack: shop\n', 'stack: shop\r# x\rvolumes: all\r'), 'YAML_INVALID'],
+    ['aliases that multiply', bomb, 'YAML_TOO_LARGE'],
+  ])('is refused with %s', (_, text, code) => {
+    const { file, diagnostics } = readRequest(path, Buffer.from(text));
+    expect([file, diagnostics[0]?.code]).toEqual([null, code]);
+  });
+
+  it.each<readonly [string, string, string]>([
+    ['line ends of Windows', plain.replaceAll('\n', '\r\n'), 'shop'],
+    ['a mark of the order of bytes', `\ufeff${plain}`, 'shop'],
+    ['an alias', plain.replace('shop', '&a shop').replace('reason: x', 'reason: *a'), 'shop'],
+    ['a merge key, under what the map says itself', `<<: { stack: bank }\n${plain}`, 'shop'],
+    ['a merge key that says what the map does not', plain.replace('stack: shop', '<<: { stack: bank }'), 'bank'],
+  ])('may have %s, and is what it then says', (_, text, stack) => {
+    expect(readRequest(path, Buffer.from(text)).file?.request).toMatchObject({ kind: 'Purge', stack, volumes: 'all' });
+  });
+
   it('is refused when it is no text, or too much of it', () => {
     for (const bytes of [
       Buffer.from([0xc3, 0x28]),
