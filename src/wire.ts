@@ -287,6 +287,7 @@ function archivesOf(
   return {
     store,
     own,
+    isRemote: place !== undefined && place.kind !== 'dir',
     replicas,
     repository,
     sign: (bytes) => key().sign(bytes),

@@ -159,6 +159,10 @@ export const FAULTS = {
     retry: 'retry',
     help: 'files changed while they were read: stop or pause the service meanwhile (`quiesce`), or allow changing files',
   },
+  PAYLOAD_NO_SPACE: {
+    retry: 'retry',
+    help: 'free space on the disk that the message names: what is restored lies beside what is live, which stays for a while',
+  },
   PAYLOAD_EXISTS: {
     retry: 'person',
     help: 'payloads are written only into fresh targets: choose another name, or remove what is there',

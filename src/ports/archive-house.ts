@@ -13,6 +13,8 @@ export interface ArchiveHouse {
   readonly store: ArchiveStore;
   /** The store without its replicas; absent = there are none. */
   readonly own?: ArchiveStore;
+  /** The main store is on another machine: the room there says nothing of the room here. */
+  readonly isRemote?: boolean;
   /** What the store lacks is read from them. */
   readonly replicas?: readonly Replica[];
   /** For payloads that a stack wants there. */

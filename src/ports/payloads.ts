@@ -73,6 +73,14 @@ export interface VolumeFacts {
   readonly createdAt: string;
 }
 
+export interface Disk {
+  /** Another one for another file system. */
+  readonly id: string;
+  /** For people. */
+  readonly path: string;
+  readonly freeBytes: number;
+}
+
 export interface Payloads {
   /** Faults: PAYLOAD_MISSING, PAYLOAD_FAILED, PAYLOAD_CHANGED, PAYLOAD_STALLED, PAYLOAD_NO_WAY, CANCELLED, ENGINE_*. */
   read(source: PayloadSource, options: ReadPayloadOptions): PayloadReading;
@@ -93,6 +101,8 @@ export interface Payloads {
   inspectVolume(name: string, signal: AbortSignal): Promise<VolumeFacts | null>;
   /** An estimate of the engine; null when it does not know. Slow on engines with much data. */
   volumeSizeBytes(name: string, signal: AbortSignal): Promise<number | null>;
+  /** Where the engine keeps its volumes, or where a folder of this host lies; null when it cannot be seen from here. */
+  diskOf(where: 'volumes' | { readonly folder: string }, signal: AbortSignal): Promise<Disk | null>;
   /** Removes what a killed process made to reach volumes with; names of what is gone. */
   sweepHelpers(hasEnded: (owner: string) => boolean, signal: AbortSignal): Promise<readonly string[]>;
   close(): void;

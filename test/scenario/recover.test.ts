@@ -95,6 +95,19 @@ const statesOf = (world: RestoreWorld) =>
 const heldWhy = (world: RestoreWorld, stack: string) => world.sim.house.store.holds(stack).map((one) => one.reason);
 
 describe('a recover', () => {
+  it('is not begun where each stack alone would fit, and all of them do not', async () => {
+    const { world, archive } = await shop();
+    for (const [freeBytes, code] of [
+      [39, 'PAYLOAD_NO_SPACE'],
+      [40, null],
+    ] as const) {
+      world.disks.volumes = { id: 'a', path: '/a', freeBytes };
+      const work = planned(world, { archive });
+      if (code === null) expect((await work).archive).toBe(archive);
+      else expect((await faultOf(work)).code).toBe(code);
+    }
+  });
+
   it('changes nothing while it is planned, says what it will do, and is planned the same again', async () => {
     const { world, archive, old } = await shop();
     const process = new Process();

@@ -11,7 +11,7 @@ import { Fault } from '../../src/core/fault.ts';
 import { blobOid } from '../../src/operations/archive/archive-source.ts';
 import type { House } from '../../src/operations/house.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
-import type { Payloads, PayloadTarget, VolumeFacts } from '../../src/ports/payloads.ts';
+import type { Disk, Payloads, PayloadTarget, VolumeFacts } from '../../src/ports/payloads.ts';
 import type { Scope, Vault } from '../../src/ports/vault.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -98,7 +98,7 @@ export class RestoreWorld {
     const { process } = this;
     const { house } = this.sim;
     const reads =
-      /^(find|mark|list|read|inspectVolume|volumeSizeBytes|sweepHelpers|close|info|observe|events|resolve|logs)/;
+      /^(find|mark|list|read|inspectVolume|volumeSizeBytes|diskOf|sweepHelpers|close|info|observe|events|resolve|logs)/;
     const opened: House = {
       ...house,
       store: process.guard('store', house.store, (name) => /^(put|delete|append|journal$|forget)/.test(name)),
@@ -127,6 +127,9 @@ export class RestoreWorld {
     this.sim.bench = new Workbench(opened);
     return this.sim.bench;
   }
+
+  /** Of the engine, and of the state directory; null = not to be seen. */
+  readonly disks: Record<'volumes' | 'folders', Disk | null> = { volumes: null, folders: null };
 
   vault(): Vault {
     const { secrets, policies } = this;
@@ -207,6 +210,7 @@ export class RestoreWorld {
       },
       inspectVolume,
       volumeSizeBytes: async () => 3 * 1024 * 1024,
+      diskOf: async (where) => this.disks[where === 'volumes' ? 'volumes' : 'folders'],
       sweepHelpers: async () => [],
       close: () => {},
     };

@@ -1,4 +1,5 @@
 // Restores on the simulated world: what is planned, what is replaced, what comes back after a failure, and a crash at every call.
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -12,6 +13,7 @@ import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/op
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
 import { holdOf } from '../../src/operations/survey.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
 import { crashPoints, faultOf, never, Process, RestoreWorld } from './restore-world.ts';
 
 const COMPOSE = `services:
@@ -197,6 +199,53 @@ describe('the settings of backups after a restore', () => {
 });
 
 describe('a restore in place', () => {
+  it('is not begun where its data does not fit beside what is live: on the disk of the engine, of the folders, or of both', async () => {
+    const { world, archive } = await shop();
+    const disk = (id: string, freeBytes: number) => ({ id, path: `/disk/${id}`, freeBytes });
+    // A volume and a folder, of ten bytes each.
+    for (const [volumes, folders, full] of [
+      [disk('a', 9), disk('b', 1e9), 'a'],
+      [disk('a', 1e9), disk('b', 9), 'b'],
+      [disk('a', 19), disk('a', 19), 'a'],
+      [null, disk('b', 9), 'b'],
+    ] as const) {
+      Object.assign(world.disks, { volumes, folders });
+      expect(await faultOf(planned(world, { archive }))).toMatchObject({
+        code: 'PAYLOAD_NO_SPACE',
+        message: expect.stringContaining(`/disk/${full}`),
+      });
+    }
+    for (const [volumes, folders] of [
+      [disk('a', 10), disk('b', 10)],
+      [disk('a', 20), disk('a', 20)],
+    ] as const) {
+      Object.assign(world.disks, { volumes, folders });
+      expect((await planned(world, { archive })).target).toBe('shop');
+    }
+  });
+
+  it('asks the room of a store only where the engine’s is not to be seen and the store is here', async () => {
+    const { world, archive } = await shop();
+    const archives = { ...world.sim.house.archives!, store: world.archives };
+    const full = new Proxy(world.archives, {
+      get: (target, name) => {
+        if (name === 'freeBytes') return async () => 5;
+        const value = Reflect.get(target, name) as unknown;
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const plannedOn = (isRemote: boolean) =>
+      planRestore(
+        new Workbench({ ...world.sim.house, archives: { ...archives, store: full, isRemote } }),
+        { stack: 'shop', archive },
+        never,
+      );
+    expect((await faultOf(world.sim.run(plannedOn(false)))).code).toBe('ARCHIVE_NO_SPACE');
+    expect((await world.sim.run(plannedOn(true))).kind).toBe('plan');
+    world.disks.volumes = { id: 'a', path: '/a', freeBytes: 1e9 };
+    expect((await world.sim.run(plannedOn(false))).kind).toBe('plan');
+  });
+
   it('changes nothing while it is planned, and says what it will do', async () => {
     const { world, archive } = await shop();
     world.sim.world.clearCalls();

@@ -104,6 +104,7 @@ export class SimArchives {
           ? { name, driver: 'local', driverOpts: {}, labels: {}, mountpoint: `/volumes/${name}`, createdAt: '1' }
           : null,
       volumeSizeBytes: async () => null,
+      diskOf: async () => null,
       sweepHelpers: async () => [],
       close() {},
     };

@@ -10,6 +10,15 @@ import { nameOf, type Place, type Way } from './way.ts';
 const QUICK_MS = 30_000;
 const SYNC_MS = 15 * 60_000;
 
+/** The engine's own folder on this host. Null through a mounted socket of another host's engine, whose paths mean something else here. */
+export async function engineFolder(client: ApiClient, signal: AbortSignal): Promise<string | null> {
+  if (!client.host.url.startsWith('unix:')) return null;
+  const info = await client.json<{ ID?: string; DockerRootDir?: string }>({ method: 'GET', path: '/info', signal });
+  if (!info.ID || !info.DockerRootDir) return null;
+  const id = await readFile(join(info.DockerRootDir, 'engine-id'), 'utf8').catch(() => '');
+  return id.trim() === info.ID ? info.DockerRootDir : null;
+}
+
 export function openHostPath(options: {
   readonly programs: Programs;
   readonly client: ApiClient;
@@ -20,15 +29,6 @@ export function openHostPath(options: {
   const env = cleanEnvironment(TAR_ENVIRONMENT);
   const program = (args: readonly string[], signal: AbortSignal) => ({ program: 'tar', args, cwd: '/', env, signal });
   const folderOf = (place: Place): string => (place.kind === 'volume' ? place.mountpoint : place.path);
-
-  /** Through a mounted socket another host's engine may answer, whose paths mean something else here. */
-  async function isOurEngine(signal: AbortSignal): Promise<boolean> {
-    if (!client.host.url.startsWith('unix:')) return false;
-    const info = await client.json<{ ID?: string; DockerRootDir?: string }>({ method: 'GET', path: '/info', signal });
-    if (!info.ID || !info.DockerRootDir) return false;
-    const id = await readFile(join(info.DockerRootDir, 'engine-id'), 'utf8').catch(() => '');
-    return id.trim() === info.ID;
-  }
 
   async function hasGnuTar(signal: AbortSignal): Promise<boolean> {
     try {
@@ -46,7 +46,7 @@ export function openHostPath(options: {
     async obstacle(place, { signal }) {
       if (!options.isRoot) return 'this process is not root';
       if (place.kind === 'volume' && !place.liesAtMountpoint) return 'the volume is mounted only for containers';
-      if (!(await isOurEngine(signal))) return "the engine's folders are not those of this process";
+      if ((await engineFolder(client, signal)) === null) return "the engine's folders are not those of this process";
       const facts = await lstat(folderOf(place)).catch(() => null);
       if (!facts?.isDirectory()) return `${folderOf(place)} is not to be seen from here`;
       return (await hasGnuTar(signal)) ? null : 'there is no GNU tar here';

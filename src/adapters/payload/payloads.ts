@@ -20,9 +20,10 @@ import type {
 import { aborted, openApiClient } from '../compose/api-client.ts';
 import { dockerConfigFolder, type Environment, findHost } from '../compose/host.ts';
 import { ProcessError, type Programs } from '../process/run.ts';
+import { diskAt } from './disk.ts';
 import { openEngineArchive } from './engine-archive.ts';
 import { openHelperContainer } from './helper-container.ts';
-import { openHostPath } from './host-path.ts';
+import { engineFolder, openHostPath } from './host-path.ts';
 import { STALL_MS, within } from './stall.ts';
 import { sweepHelpers } from './sweep-helpers.ts';
 import { openVolumes } from './volumes.ts';
@@ -284,6 +285,11 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     removeVolume: (name, signal) => volumes.remove(name, signal),
     inspectVolume: (name, signal) => volumes.find(name, signal),
     volumeSizeBytes: (name, signal) => volumes.sizeBytes(name, signal),
+    async diskOf(where, signal) {
+      if (where !== 'volumes') return await diskAt(where.folder);
+      const folder = await engineFolder(client, signal);
+      return folder === null ? null : await diskAt(join(folder, 'volumes'));
+    },
     sweepHelpers: (hasEnded, signal) => sweepHelpers(client, hasEnded, signal),
     close: () => client.close(),
   };

@@ -65,6 +65,7 @@ export const FAULT_REASONS = {
   PAYLOAD_FAILED: 'Failed',
   PAYLOAD_STALLED: 'Failed',
   PAYLOAD_CHANGED: 'Failed',
+  PAYLOAD_NO_SPACE: 'Failed',
   PAYLOAD_EXISTS: 'Failed',
   PAYLOAD_CORRUPT: 'Failed',
   PAYLOAD_HOSTILE: 'Failed',

@@ -26,6 +26,7 @@ import {
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
+import { checkRoom, mebibytes } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
 export interface RestoreRequest extends Overrides {
@@ -190,7 +191,7 @@ export async function planRestore(
     if (wanted && !wanted.external) volumes.push({ ...one, hash: wanted.hash });
     else lines.push(`volume ${one.key} is in the archive, but the stack does not mount it: left out`);
   }
-  await checkSpace(archives, manifest, signal);
+  await checkRoom(house, [manifest], signal);
   const plan: RestorePlan = {
     archive: id,
     stack: manifest.stack,
@@ -309,18 +310,6 @@ function replacedBy(house: House, applied: Applied | null, generation: Generatio
   ];
 }
 
-/** What the disk of the archive store has is all that is known of space; the engine's own may be another one. */
-async function checkSpace({ store }: ArchiveHouse, manifest: Manifest, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const free = await store.freeBytes();
-  const needed = manifest.payloads.reduce((sum, one) => sum + one.plainBytes, 0);
-  if (free !== null && free < needed)
-    throw new Fault('ARCHIVE_NO_SPACE', `the data needs ${mebibytes(needed)}, and ${mebibytes(free)} are free`, {
-      data: { neededBytes: needed, freeBytes: free },
-    });
-}
-
-const mebibytes = (bytes: number): string => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 const instant = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
 
 async function words(

@@ -14,6 +14,7 @@ import { around } from './around.ts';
 import { planRestore, type RestorePlan, readArchive, restoreDigest, toolsOf } from './plan-restore.ts';
 import { type RestoreOptions, restoreRecord } from './restore.ts';
 import { isPassing, restoreToEnd } from './restore-to-end.ts';
+import { checkRoom } from './room.ts';
 import { openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
 export type RecoverRequest = Pick<Recover, 'stacks' | 'archive' | 'rename' | 'skipIntegration' | 'safety' | 'then'>;
@@ -71,7 +72,11 @@ export async function planRecover(
     ...(request.rename ? { rename: request.rename } : {}),
     ...(request.skipIntegration ? { skipIntegration: request.skipIntegration } : {}),
   });
-  await checkSpace(archives, [...read.values()]);
+  await checkRoom(
+    house,
+    [...read.values()].map((one) => one.manifest),
+    signal,
+  );
 
   const source = new ArchiveSource(house.source, house.store, archives.store);
   const beside = new Map<string, string>();
@@ -120,22 +125,6 @@ async function groupOf(archives: ArchiveHouse, id: string) {
 function edgesOf(consumer: string, { manifest, derived }: ReadArchive, group: readonly RecoverEdge[]): RecoverEdge[] {
   if (derived.includes('integrate')) return group.filter((edge) => edge.consumer === consumer);
   return Object.entries(manifest.integrate).map(([plug, { provider }]) => ({ consumer, plug, provider }));
-}
-
-/** Of all of them at once: each alone may fit. */
-async function checkSpace({ store }: ArchiveHouse, all: readonly ReadArchive[]): Promise<void> {
-  const neededBytes = all.reduce(
-    (sum, { manifest }) => manifest.payloads.reduce((part, one) => part + one.plainBytes, sum),
-    0,
-  );
-  const freeBytes = await store.freeBytes();
-  if (freeBytes === null || freeBytes >= neededBytes) return;
-  const mebibytes = (bytes: number): string => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
-  throw new Fault(
-    'ARCHIVE_NO_SPACE',
-    `the data of all stacks needs ${mebibytes(neededBytes)}, and ${mebibytes(freeBytes)} are free`,
-    { data: { neededBytes, freeBytes } },
-  );
 }
 
 const planOne = (

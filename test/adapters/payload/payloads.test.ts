@@ -706,6 +706,18 @@ describe('volumes', () => {
   });
 });
 
+describe('the disk', () => {
+  it('of volumes is seen where the folders of the engine are ours, that of a folder also before it is there', async () => {
+    const folder = join(engine.dir, 'not', 'yet', 'there');
+    const disk = await payloads().diskOf({ folder }, never);
+    expect(disk).toMatchObject({ path: engine.dir });
+    expect(disk?.freeBytes).toBeGreaterThan(0);
+    expect(await payloads().diskOf('volumes', never)).toMatchObject({ id: disk?.id });
+    engine.id = 'of another host';
+    expect(await payloads().diskOf('volumes', never)).toBeNull();
+  });
+});
+
 /** Some bits of a frame say nothing about its content. */
 function zstdEquals(left: Buffer, right: Buffer): boolean {
   try {
