@@ -10,6 +10,7 @@ import type { Request } from '../../src/core/spec/request.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { holdLeases } from '../../src/operations/leases.ts';
+import { awaitedStacks, settleAwaited } from '../../src/operations/trust/awaited.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Ledger } from '../../src/ports/ledger.ts';
@@ -148,6 +149,41 @@ describe('a stack whose data a request is to bring', () => {
     expect((await plan()).work).toEqual([name]);
   });
 
+  it.each(['expired', 'rejected', 'withdrawn', 'refused', 'awaitingApprovals', 'taken out of git'])(
+    'is not made empty after an authorised request was %s either, until a person resumes it',
+    async (state) => {
+      const { house, tell, plan, tip } = await bare();
+      const look = async () => settleAwaited(house, await awaitedStacks(house, tip));
+      await look();
+      if (state === 'taken out of git') {
+        const { requests: _, ...rest } = told.look() as { requests: unknown };
+        told.look = () => ({ ...rest, requests: [] });
+      } else tell(state);
+      const held = Object.fromEntries(
+        ['one', 'two'].map((name) => [
+          name,
+          `the request back did not bring it back from its archive; \`windlass resume ${name}\` deploys it without that data`,
+        ]),
+      );
+      expect(await plan(), 'before a controller has looked').toEqual({ work: [], held });
+      await look();
+      await look();
+      expect(await plan()).toEqual({ work: [], held });
+      new Surface(house).release('one');
+      await look();
+      expect((await plan()).work).toEqual(['one']);
+    },
+  );
+
+  it('is held by no request that was never authorised', async () => {
+    const { house, tell, plan, tip } = await bare();
+    for (const state of ['awaitingApprovals', 'expired']) {
+      tell(state);
+      settleAwaited(house, await awaitedStacks(house, tip));
+      expect(await plan()).toEqual({ work: ['one', 'two'], held: {} });
+    }
+  });
+
   it('waits on while its request is cut off after its claim', async () => {
     const { world, house, ledger, tell, run, plan } = await bare();
     world.sim.world.failNext('up', new Fault('ENGINE_UNREACHABLE', 'gone'), 1);
@@ -182,6 +218,29 @@ describe('a request that was killed in its restore', () => {
     ['Recover', {}, 'one'],
     ['Clone', { kind: 'Clone', stack: 'one', target: 'uno' }, 'uno'],
   ];
+
+  it.each(kinds)('is not taken for done by the record of another of that name: %s', async (kind, change, target) => {
+    const { world, house, ledger, members } = await bare();
+    const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[]; tip: string };
+    const [one] = requests;
+    const archive = kind === 'Recover' ? {} : { archive: members[0]?.archive };
+    const request = { ...one?.evaluation.request, ...archive, ...change };
+    told.look = () => ({ ...more, requests: [{ ...one, evaluation: { ...one?.evaluation, request } }] });
+    const name = kind === 'Restore' ? 'back' : `back-${target}`;
+    house.store.putValue(`restore/${name}`, {
+      id: name,
+      phase: 'done',
+      endedAtMs: 1,
+      startedAtMs: 1,
+      items: {},
+      fault: null,
+      plan: {},
+    });
+    await world.sim.run(runRequests(new Workbench({ ...world.sim.house, trust: house.trust }), more.tip, never));
+    expect(ledger.snapshot('back')).toMatchObject({ state: 'scheduled', reason: 'waits' });
+    expect(ledger.snapshot('back')?.detail).toBe(`there was a restore ${name} already; ask anew under another id`);
+    expect(ledger.claimOf('back')).toBeNull();
+  });
 
   it.each(kinds)('waits while the controller takes it up, and ends as that ends: %s', async (kind, change, target) => {
     const { world, house, ledger, members } = await bare();

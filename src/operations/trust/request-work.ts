@@ -2,9 +2,9 @@
 import { Fault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
 import { backup } from '../archive/backup.ts';
-import { type ClonePlan, clone, cloneDigest, planClone } from '../archive/clone.ts';
+import { type ClonePlan, clone, cloneDigest, cloneRecord, planClone } from '../archive/clone.ts';
 import { planRestore, type RestorePlan, restoreDigest } from '../archive/plan-restore.ts';
-import { planRecover, type RecoverPlan, recover, recoverDigest, stepsOf } from '../archive/recover.ts';
+import { planRecover, type RecoverPlan, recover, recoverDigest, recoverRecord, stepsOf } from '../archive/recover.ts';
 import { type RestoreOptions, restore, restoreRecord, resumeRestore } from '../archive/restore.ts';
 import type { Workbench } from '../workbench.ts';
 import { type PurgePlan, planPurge, purge, purgeDigest } from './purge.ts';
@@ -63,6 +63,18 @@ function digestOf(work: RequestWork): string {
     default:
       return cloneDigest(work.plan);
   }
+}
+
+/** The restore that is on record already under a name that the work of a request not yet begun would take: it would pass for its own, as done.
+ * So it is with `recover` ID of a stack and a restore ID-STACK, and with an id that ran before the ledger was lost. */
+export function takenBy({ house }: Workbench, id: string, work: RequestWork): string | null {
+  if (work.operation === 'purge') return null;
+  const isOver =
+    (work.operation === 'recover' && recoverRecord(house, id) !== null) ||
+    ((work.operation === 'clone' || work.operation === 'move') && cloneRecord(house, id) !== null);
+  if (isOver) return id;
+  const names = work.operation === 'restore' ? [id] : broughtBack(work).map((target) => `${id}-${target}`);
+  return names.find((name) => restoreRecord(house, name) !== null) ?? null;
 }
 
 /** Under whose name it is told; of a recover, the first of them. */

@@ -18,6 +18,7 @@ import {
   planWork,
   type RequestWork,
   stackOf as stackOfWork,
+  takenBy,
   workDigest,
 } from './request-work.ts';
 
@@ -183,6 +184,11 @@ async function runOne(
   if (approved !== undefined && approved !== digest) {
     const why = `it was approved for the plan ${approved.slice(0, 12)}, and would be ${digest.slice(0, 12)} now`;
     wait(bench, look, snapshot, told, why);
+    return null;
+  }
+  const taken = takenBy(bench, at.id, work);
+  if (taken !== null) {
+    wait(bench, look, snapshot, told, `there was a restore ${taken} already; ask anew under another id`);
     return null;
   }
   let leases: ReturnType<typeof holdLeases>;
