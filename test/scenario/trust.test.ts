@@ -622,6 +622,20 @@ describe('the volumes of a purge', () => {
   });
 });
 
+describe('a request that waits, and is then written anew and approved', () => {
+  it('is carried out and recorded as what it says by then', async () => {
+    const fleet = await open();
+    const one = fleet.request('one', 'anna', '[other]');
+    for (const key of ['bert', 'cleo']) fleet.approve(one, key);
+    expect(await fleet.look()).toEqual({ one: 'scheduled waits' });
+    const two = fleet.request('one', 'anna', 'all');
+    for (const key of ['bert', 'cleo']) fleet.approve(two, key);
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+    const { ledger } = fleet.bench.house.trust!;
+    expect([ledger!.snapshot('one')?.subject, ledger!.claimOf('one')?.subject]).toEqual([two, two]);
+  });
+});
+
 describe('after a crash', () => {
   const approved = async (): Promise<Fleet> => {
     const fleet = await open();
@@ -1172,6 +1186,18 @@ describe('a deploy that needs signatures', () => {
       fleet.commit({}, says(), 'bert');
       fleet.commit(compose, 'use it', 'cleo');
       expect(await verdict(fleet)).toBe('ok');
+    });
+
+    it('all: to remove the file of a version does not hide that a right was used before it was granted', async () => {
+      const fleet = await begin('all');
+      const text = fleet.policy(2).replace(DEPLOYERS, 'stacks: ["*"], requesters: [anna, bert]');
+      const policy = fleet.subject('trust/policy/v0001.yaml');
+      fleet.commit({ ...compose, 'trust/policy/v0002.yaml': text }, 'grant and use', 'bert');
+      sign(fleet, sha(text), policy);
+      expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
+      fleet.git('rm', '-q', 'trust/policy/v0002.yaml');
+      fleet.commit({}, 'hide it', 'anna');
+      expect(await verdict(fleet)).toMatch(/bert may not deploy anything/);
     });
 
     it('head: one commit that brings two versions into effect is judged by neither of them', async () => {

@@ -121,7 +121,8 @@ function remember(bench: Workbench, look: TrustLook, { id, evaluation }: Request
   const kept = look.ledger.snapshot(id);
   const before = kept ?? observe(id, evaluation.subject, clock.nowMs());
   // One that is over stays so; one that waits for the world is as it was until that lets it go.
-  if (isTerminal(before.state) || (before.reason === WAITS && evaluation.state === 'ready')) return before;
+  const isWaiting = before.reason === WAITS && before.subject === evaluation.subject && evaluation.state === 'ready';
+  if (isTerminal(before.state) || isWaiting) return before;
   const after = settle(before, evaluation, clock.nowMs());
   if (kept === null || after.state !== kept.state || after.reason !== kept.reason || after.detail !== kept.detail) {
     look.ledger.putSnapshot(after);

@@ -26,6 +26,7 @@ import {
   secondKeys,
   sha256Of,
 } from './court.ts';
+import { commitPayload, handEd25519, handSign, insertSignature, objectId } from './material.ts';
 
 const bytes = requestBytes();
 const subject = sha256Of(bytes);
@@ -41,6 +42,9 @@ const reject = (who: Name, more: SaidMore = {}) => say(who, 'reject', subject, p
 const withdraw = (who: Name, more: SaidMore = {}) =>
   say(who, 'withdraw', subject, policy.sha256, { datedMs: NOW - HOUR, ...more });
 const honest = () => [ask(), approve('bert'), approve('cleo')];
+
+const messageOf = ({ bytes: raw }: RawGitObject): string =>
+  Buffer.from(raw).toString().split('\n\n').slice(1).join('\n\n');
 
 /** State, reason, and the reasons of what was ignored, in order. */
 async function standing(one: Case): Promise<string> {
@@ -66,6 +70,20 @@ describe('a request that is asked for and approved', () => {
     expect(found.approvals.map(({ principal }) => principal).sort()).toEqual(['bert', 'cleo']);
     expect(new Set(found.nonces).size).toBe(3);
     expect(found.request).toMatchObject({ kind: 'Restore', stack: 'shop' });
+  });
+
+  it('may be approved by security keys, which were touched, and not by one that was not', async () => {
+    const token = handEd25519('ssh:');
+    const by = policyOf({ principals: { ...principals, bert: { ssh: [`${token.line} bert@token`] } } });
+    const asked = say('anna', 'request', subject, by.sha256);
+    const cleo = say('cleo', 'approve', subject, by.sha256, { datedMs: NOW - HOUR });
+    const touched = say('bert', 'approve', subject, by.sha256, { datedMs: NOW - HOUR, key: token });
+    expect(await standing({ policy: by, objects: [asked, touched, cleo] })).toBe('ready authorised');
+    const payload = Buffer.from(commitPayload({ message: messageOf(touched), dated: (NOW - HOUR) / 1000 }));
+    const signed = insertSignature(payload, handSign(token, payload, { flags: 0 }));
+    const untouched = { oid: objectId('commit', signed), type: 'commit' as const, bytes: signed };
+    const { state, ignored } = await evaluate({ policy: by, objects: [asked, untouched, cleo] });
+    expect([state, ignored.map(({ reason }) => reason)]).toEqual(['awaitingApprovals', ['no-user-presence']]);
   });
 
   it('may be approved by annotated tags', async () => {
