@@ -310,8 +310,9 @@ export class Controller {
 
   async #await(tip: string): Promise<void> {
     if (!this.#house.trust?.anchor) return;
-    const { awaitedStacks } = await import('../operations/trust/awaited.ts');
+    const { awaitedStacks, settleAwaited } = await import('../operations/trust/awaited.ts');
     this.#awaited = await awaitedStacks(this.#house, tip);
+    settleAwaited(this.#house, this.#awaited);
   }
 
   #holdOf(stack: LoadedStack): Hold | null {

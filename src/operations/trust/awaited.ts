@@ -1,8 +1,8 @@
-// Awaited: stacks that an authorised request is about to bring back from an archive, or that one failed to. Where nothing is deployed yet,
-// nothing is to be deployed empty before its data is there or a person has decided.
+// Awaited: stacks that an authorised request is about to bring back from an archive, or that one failed to, or no longer will. Where nothing is
+// deployed yet, nothing is to be deployed empty before its data is there or a person has decided.
 import { asFault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
-import { type Awaited, NONE_AWAITED } from '../hold-now.ts';
+import { type Awaited, NONE_AWAITED, unrestoredReason } from '../hold-now.ts';
 import type { House } from '../house.ts';
 import { lookAtTrust } from './look.ts';
 import { broughtBack, type RequestWork } from './request-work.ts';
@@ -10,10 +10,14 @@ import { broughtBack, type RequestWork } from './request-work.ts';
 /** What a request is about to do, on record from before its claim until its end. */
 export const intentKey = (id: string): string => `request-intent/${id}`;
 
-/** Throws nothing: what cannot be read may name any stack. */
+/** Stacks that an authorised request was seen to bring back, on record until it did or a hold says that it did not. */
+const AWAITED = 'request-awaited/';
+
+/** Throws nothing: what cannot be read may name any stack. Writes nothing. */
 export async function awaitedStacks(house: House, tip: string): Promise<Awaited> {
   if (!house.trust?.anchor) return NONE_AWAITED;
   const stacks = new Map<string, string>();
+  const lost = new Map<string, string>();
   try {
     const { requests, ledger } = await lookAtTrust(house, tip);
     for (const { id, evaluation } of requests)
@@ -25,9 +29,31 @@ export async function awaitedStacks(house: House, tip: string): Promise<Awaited>
       if (work !== undefined && (state === 'claimed' || state === 'executing'))
         for (const stack of broughtBack(work)) stacks.set(stack, id);
     }
-    return { stacks, unknown: null };
+    for (const [key, names] of house.store.values(AWAITED)) {
+      const id = key.slice(AWAITED.length);
+      // What it did is known, and what it failed to do is held already.
+      if (ledger.snapshot(id)?.state === 'succeeded' || house.store.value(intentKey(id)) !== undefined) continue;
+      for (const stack of names as readonly string[]) if (!stacks.has(stack)) lost.set(stack, id);
+    }
+    return { stacks, lost, unknown: null };
   } catch (error) {
-    return { stacks, unknown: house.redact(asFault(error, 'GIT_UNREACHABLE').message) };
+    return { stacks, lost: new Map(), unknown: house.redact(asFault(error, 'GIT_UNREACHABLE').message) };
+  }
+}
+
+/** Writes down which requests are awaited, and holds what the others no longer bring back: at no moment may git bring that up empty. */
+export function settleAwaited(house: House, { stacks, lost, unknown }: Awaited): void {
+  const { store } = house;
+  if (unknown !== null) return;
+  const byRequest = (found: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> =>
+    Map.groupBy([...found.keys()], (stack) => found.get(stack) ?? '');
+  const awaited = byRequest(stacks);
+  for (const [id, names] of byRequest(lost)) holdUnrestored(house, id, names);
+  for (const key of store.values(AWAITED).keys()) if (!awaited.has(key.slice(AWAITED.length))) store.deleteValue(key);
+  for (const [id, names] of awaited) {
+    const before = store.value(`${AWAITED}${id}`) as readonly string[] | undefined;
+    // Looked at often, and written down once.
+    if (before?.join() !== [...names].sort().join()) store.putValue(`${AWAITED}${id}`, [...names].sort());
   }
 }
 
@@ -41,7 +67,7 @@ export function targetsOf(request: Request): readonly string[] {
 export function holdUnrestored({ store, clock }: House, request: string, stacks: readonly string[]): void {
   for (const stack of stacks) {
     if (store.applied(stack) !== null || store.attempt(stack) !== null) continue;
-    const reason = `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`;
+    const reason = unrestoredReason(request, stack);
     store.putHold(stack, { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' });
   }
 }
