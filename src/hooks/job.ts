@@ -74,7 +74,7 @@ export async function runExec(ctx: ActionContext, { service, command, user, envi
     return ofCommand(exitCode, log);
   } catch (error) {
     // The port ends what it is told to end; a lost connection ends nothing.
-    if (isOutage(error)) await end(ctx, (ending) => ports.endExec({ service, user, mark }, ending));
+    if (isOutage(error)) await end(ctx, (ending) => ports.endExec({ service, mark }, ending));
     throw error;
   }
 }

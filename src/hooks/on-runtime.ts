@@ -13,7 +13,6 @@ import type { Runtime } from '../ports/runtime.ts';
 export interface HookWorld {
   readonly runtime: Runtime;
   readonly oneShots: OneShots;
-  readonly clock: Clock;
   http(call: HttpCall, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
@@ -36,19 +35,10 @@ export interface HookStack {
 }
 
 const MARK = 'WINDLASS_HOOK';
-const KILL_ROUNDS = 40;
-const KILL_PAUSE_MS = 250;
 const ALIVE = new Set(['running', 'restarting', 'paused']);
 
-// Run by the container's own shell: signals every process that bears the mark; exit 0 = there was none.
-const SWEEP = `n=0
-for d in /proc/[0-9]*; do
-  if grep -q "$1" "$d/environ" 2>/dev/null; then kill -"$2" "\${d#/proc/}" 2>/dev/null; n=1; fi
-done
-exit $n`;
-
 export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
-  const { runtime, oneShots, clock } = world;
+  const { runtime, oneShots } = world;
   const { desired } = stack;
 
   async function containersOf(service: string | null, signal: AbortSignal): Promise<readonly ObservedContainer[]> {
@@ -181,21 +171,9 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
       if (timedOut) signal.throwIfAborted();
       return exitCode;
     },
-    async endExec({ service, user, mark }, signal) {
-      for (const { id } of alive(await containersOf(service, signal))) {
-        for (let round = 0; ; round++) {
-          const { exitCode } = await runtime.exec(id, {
-            command: ['/bin/sh', '-c', SWEEP, 'sh', `${MARK}=${mark}`, round < 4 ? 'TERM' : 'KILL'],
-            ...(user === null ? {} : { user }),
-            signal,
-            onLine: () => {},
-          });
-          if (exitCode === 0) break;
-          if (exitCode !== 1 || round === KILL_ROUNDS)
-            throw new Fault('HOOK_FAILED', `a command in ${service} could not be ended`, { data: { container: id } });
-          await clock.sleep(KILL_PAUSE_MS, signal);
-        }
-      }
+    async endExec({ service, mark }, signal) {
+      for (const { id } of alive(await containersOf(service, signal)))
+        await runtime.endMarked(id, `${MARK}=${mark}`, signal);
     },
 
     async http(call, signal) {

@@ -448,7 +448,7 @@ export class Session {
       case 'exec': {
         const where = action.kind === 'job' ? action.job : action;
         if (!('service' in where) || where.service === null) throw new Error(`${action.id} has no service`);
-        await ports.endExec({ service: where.service, user: where.user, mark: name }, signal);
+        await ports.endExec({ service: where.service, mark: name }, signal);
         return true;
       }
       case 'container': {

@@ -56,7 +56,7 @@ export interface HookPorts {
   /** The exit code. An aborted command has been ended, children included, when this returns or throws. */
   exec(request: ExecRequest, onLine: (line: LogLine) => void, signal: AbortSignal): Promise<number>;
   /** Ends whatever bears the mark. */
-  endExec(request: Pick<ExecRequest, 'service' | 'user' | 'mark'>, signal: AbortSignal): Promise<void>;
+  endExec(request: Pick<ExecRequest, 'service' | 'mark'>, signal: AbortSignal): Promise<void>;
 
   http(call: HttpCall, signal: AbortSignal): Promise<HttpAnswer>;
   /** Makes an archive of the stack, without firing backup hooks. */

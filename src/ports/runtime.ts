@@ -114,5 +114,7 @@ export interface Runtime {
       readonly onLine: (line: LogLine) => void;
     },
   ): Promise<RunResult>;
+  /** Ends what runs in the container and has `mark` (`NAME=value`) in its environment, children included, and sees that it is gone. */
+  endMarked(id: string, mark: string, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }

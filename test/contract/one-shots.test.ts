@@ -160,7 +160,7 @@ describe.each([
         signal: signal(),
       });
     const ports: HookPorts = hookPortsOn(
-      { ...world, clock, http: () => Promise.reject(new Error('no requests here')) },
+      { ...world, http: () => Promise.reject(new Error('no requests here')) },
       {
         home: root,
         desired,
@@ -534,6 +534,23 @@ describe.each([
       signal(),
     );
     expect([count, last]).toEqual([100_000, 'line 100000']);
+  });
+
+  onReal('an exec that a dead controller left is ended also where there is no shell', async () => {
+    const stack = await stackOf();
+    await stack.up();
+    const request = {
+      service: 'app',
+      command: ['/bin/busybox', 'sh', '-c', 'rm /bin/sh; exec sleep 900'],
+      user: null,
+      environment: {},
+      mark: 'left-2',
+    };
+    const running = stack.ports.exec(request, () => {}, signal());
+    running.catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await stack.ports.endExec(request, signal());
+    expect([137, 143]).toContain(await running);
   });
 
   onReal('an exec that a dead controller left is found by its mark and ended', async () => {

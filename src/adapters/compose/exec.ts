@@ -13,8 +13,10 @@ const termGraceMs = 2_000;
 const killRounds = 20;
 const sweepMs = 10_000;
 
-// Run by the container's own shell: signals every process with the mark; exit 0 = there was none.
-const sweepScript = `n=0
+// Run by the container's own shell: signals every process with the mark; exit 0 = there was none, 1 = there was one.
+// Not with -F: that of BusyBox ends at the first NUL.
+const sweepScript = `command -v grep >/dev/null 2>&1 || exit 3
+n=0
 for d in /proc/[0-9]*; do
   if grep -q "$1" "$d/environ" 2>/dev/null; then kill -"$2" "\${d#/proc/}" 2>/dev/null; n=1; fi
 done
@@ -135,21 +137,31 @@ async function settled(client: ApiClient, clock: Clock, exec: string): Promise<E
 
 async function endMarked(client: ApiClient, clock: Clock, id: string, exec: string, mark: string): Promise<void> {
   const state = await client.json<ExecState>({ method: 'GET', path: `/exec/${exec}/json` });
-  if (!(await sweep(client, clock, id, mark, 'TERM'))) {
-    const untilMs = clock.nowMs() + termGraceMs;
-    let gone = false;
-    while (!gone && clock.nowMs() < untilMs) {
-      await clock.sleep(100);
-      gone = await sweep(client, clock, id, mark, '0');
-    }
-    // Again and again: what is killed may just have started a child.
-    for (let round = 0; !gone; round += 1) {
-      if (round === killRounds) throw notEnded(id);
-      gone = await sweep(client, clock, id, mark, 'KILL');
-      if (!gone) await clock.sleep(50);
-    }
-  }
+  await endMarkedIn(client, clock, id, mark);
   if ((await settled(client, clock, exec)).Running && state.Pid !== 0) throw notEnded(id);
+}
+
+/** For what another process began, too. Throws ENGINE_REFUSED when it cannot be ended. */
+export async function endMarkedIn(
+  client: ApiClient,
+  clock: Clock,
+  id: string,
+  mark: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (await sweep(client, clock, id, mark, 'TERM')) return;
+  const untilMs = clock.nowMs() + termGraceMs;
+  let gone = false;
+  while (!gone && clock.nowMs() < untilMs) {
+    await clock.sleep(100, signal);
+    gone = await sweep(client, clock, id, mark, '0');
+  }
+  // Again and again: what is killed may just have started a child.
+  for (let round = 0; !gone; round += 1) {
+    if (round === killRounds) throw notEnded(id);
+    gone = await sweep(client, clock, id, mark, 'KILL');
+    if (!gone) await clock.sleep(50, signal);
+  }
 }
 
 /** True when nothing carries the mark. */
@@ -176,7 +188,7 @@ async function sweep(client: ApiClient, clock: Clock, id: string, mark: string, 
   return code === 0 || code === 1 ? code === 0 : sweepHost(mark, signalName, id);
 }
 
-/** For images without a shell, when their processes are visible here. */
+/** For images without a shell or `grep`, when their processes are visible here. */
 function sweepHost(mark: string, signalName: string, id: string): boolean {
   let gone = true;
   let isVisible = false;
@@ -206,7 +218,7 @@ function startFailure(error: unknown): number | null {
 }
 
 function notEnded(id: string): Fault {
-  return new Fault('ENGINE_REFUSED', 'a command in the container passed its deadline and could not be ended', {
+  return new Fault('ENGINE_REFUSED', 'a command in the container was to end and could not be ended', {
     data: { container: id, reason: 'exec-not-ended' },
   });
 }

@@ -17,7 +17,7 @@ import type {
 import type { Run } from '../process/run.ts';
 import { type ApiRequest, aborted, openApiClient } from './api-client.ts';
 import { readEvents } from './events.ts';
-import { type ExecInput, execIn } from './exec.ts';
+import { type ExecInput, endMarkedIn, execIn } from './exec.ts';
 import { type Environment, findHost } from './host.ts';
 import { pullImage } from './image-pull.ts';
 import { FrameReader, PlainReader } from './lines.ts';
@@ -398,6 +398,7 @@ export function openRuntime(options: RuntimeOptions): Runtime {
     chownVolume: (volume, owner, image, signal) => chownVolumeRoot(client, volume, owner, image, signal),
     logs,
     exec: (id, input: ExecInput): Promise<RunResult> => execIn(client, clock, id, input),
+    endMarked: (id, mark, signal) => endMarkedIn(client, clock, id, mark, signal),
     async close() {
       client.close();
     },

@@ -375,6 +375,8 @@ export function openSimRuntime(world: SimWorld): Runtime {
         }
         return { exitCode: answer.exitCode, timedOut: false };
       }),
+    // Commands of the simulated world end with the process that began them.
+    endMarked: (id, _mark, signal) => call({ method: 'endMarked', mutating: true, target: id, signal }, () => {}),
 
     async close() {
       closing.abort();

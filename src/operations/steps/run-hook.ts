@@ -386,7 +386,7 @@ function depsToRestore(bench: Workbench, { run, captured }: HookState, note: Pha
     redact,
     journal: storeJournal(store),
     ports: hookPortsOn(
-      { runtime, oneShots, clock, http: () => Promise.reject(new Error('nothing is asked by a restore')) },
+      { runtime, oneShots, http: () => Promise.reject(new Error('nothing is asked by a restore')) },
       {
         home: homeOf(bench.house.settings.stateDir),
         desired,
@@ -505,7 +505,7 @@ function depsOf(
     redact,
     journal: storeJournal(store),
     ports: hookPortsOn(
-      { runtime, oneShots, clock, http: (call, signal) => net.http(call, signal) },
+      { runtime, oneShots, http: (call, signal) => net.http(call, signal) },
       {
         home: homeOf(settings.stateDir),
         desired: running.desired,
