@@ -101,7 +101,8 @@ function formatRequest(io: Painter, view: RequestView): string {
     if (now === evaluation && evaluation.state === 'refused') lines.push(`  help       ${helpOf(evaluation.reason)}`);
   }
   for (const { type, principal, oid, reason } of view.said)
-    lines.push(`  said       ${principal} (${type}, ${oid.slice(0, 12)}): ${oneLine(reason)}`);
+    if (type !== 'request' || reason !== request?.reason)
+      lines.push(`  said       ${principal} (${type}, ${oid.slice(0, 12)}): ${oneLine(reason)}`);
   for (const { item, state } of view.items) lines.push(`  item       ${oneLine(item)}: ${oneLine(state)}`);
   for (const mark of snapshot?.history ?? [])
     lines.push(`  ${new Date(mark.atMs).toISOString()}  ${mark.state}${mark.reason ? ` (${mark.reason})` : ''}`);
