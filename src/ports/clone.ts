@@ -74,7 +74,8 @@ export interface Clone {
   changed(paths: readonly string[]): Promise<readonly string[]>;
   /** The commits that changed the file, as HEAD sees them, the last first; at most ten. */
   changes(path: string): Promise<readonly string[]>;
-  /** What became of the files below a folder in all commits that `commit` reaches, the newest first; of a merge what it brought to its first parent. */
+  /** What became of the files below a folder in all commits that `commit` reaches, the newest first; of a merge what it brought
+   * to each of its parents. */
   history(commit: string, folder: string): Promise<readonly FileChange[]>;
   /** False also when `ancestor` is not in this clone. */
   descends(commit: string, ancestor: string): Promise<boolean>;

@@ -145,7 +145,7 @@ class GitClone implements Clone {
       '--no-abbrev',
       '--no-renames',
       '--full-history',
-      '--diff-merges=first-parent',
+      '-m',
       '--end-of-options',
       commit,
       '--',
