@@ -2,10 +2,11 @@
 // count comes back when the stack is resumed. It deploys nothing: a service that differs from git in more than its count is refused.
 import type { Cause } from '../core/diff/change.ts';
 import { projectContainers } from '../core/diff/diff.ts';
-import { Fault } from '../core/fault.ts';
+import { asFault, Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
 import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { Model } from '../core/state/desired.ts';
+import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import { isOnRecord } from './gone.ts';
 import { isOneShot } from './hook-check.ts';
 import { holdLeases } from './leases.ts';
@@ -41,23 +42,48 @@ export async function scaleStack(
   for (const [service, count] of wanted) refuseUnfit(judged, service, count);
 
   const leases = holdLeases(house, [judged.name], undefined, { first: true });
+  const { store, clock } = house;
+  const revision = judged.at.revision.commit;
+  const done: Scaled[] = [];
+  const hooks: HookRecord[] = [];
+  const record: RunRecord = {
+    id: clock.id(),
+    stack: judged.name,
+    operation: 'scale',
+    trigger: 'cli',
+    revision,
+    digest: desired.digest,
+    startedAtMs: clock.nowMs(),
+    endedAtMs: 0,
+    outcome: 'running',
+    message: '',
+    changes: [],
+  };
+  const recordNow = (end: Partial<RunRecord> = {}): void =>
+    store.putRun({ ...record, hooks, changes: done.map(lineOf), ...end });
   try {
-    const index = await look.fresh([judged.name]);
-    const done: Scaled[] = [];
+    recordNow();
     await takeUpHooks(bench, [judged.name], { signal });
-    const options = { signal, attempt: house.clock.nowMs() };
+    const ended = (hook: HookRecord): void => {
+      hooks.push(hook);
+      recordNow();
+    };
+    const options = { signal, attempt: record.startedAtMs, ended };
     await withHooks(bench, { ...judged, runs: 'this' }, 'scale', options, scaleAll);
-    house.store.appendEvent({
-      atMs: house.clock.nowMs(),
+    recordNow({ endedAtMs: clock.nowMs(), outcome: 'succeeded' });
+    store.appendEvent({
+      atMs: clock.nowMs(),
       stack: judged.name,
       level: 'info',
       reason: 'ScaledByHand',
-      message: done.map((one) => `${one.service}: ${one.before} → ${one.after}`).join(', '),
-      revision: judged.at.revision.commit,
+      message: done.map(lineOf).join(', '),
+      revision,
     });
     return done;
 
     async function scaleAll(): Promise<void> {
+      // After the hooks: they may have left another count than there was.
+      const index = await look.fresh([judged.name]);
       for (const [service, after] of wanted) {
         signal.throwIfAborted();
         const containers = projectContainers(index, desired.project)
@@ -76,10 +102,17 @@ export async function scaleStack(
         done.push({ service, before: containers.length, after });
       }
     }
+  } catch (error) {
+    const { code, message } = asFault(error, 'ENGINE_REFUSED');
+    const outcome = code === 'CANCELLED' || signal.aborted ? 'cancelled' : 'failed';
+    recordNow({ endedAtMs: clock.nowMs(), outcome, message: house.redact(message) });
+    throw error;
   } finally {
     leases.release();
   }
 }
+
+const lineOf = ({ service, before, after }: Scaled): string => `${service}: ${before} → ${after}`;
 
 function refuseUnfit(judged: Judged, service: string, count: number): void {
   const { services } = judged.resolved.desired;

@@ -48,7 +48,6 @@ export async function uninstall(
   try {
     store.putRun(record);
     await takeUpHooks(bench, [applied.stack], { signal });
-    const remove = () => takeAway(index);
     const completed = uninstallPhases(store, applied.stack);
     const subject = applied.hooks ? await deployedOrLost(bench, applied, signal) : null;
     const message = subject !== null && 'lost' in subject ? withoutHooks(subject.lost) : '';
@@ -58,8 +57,8 @@ export async function uninstall(
         store.putRun({ ...record, hooks });
       };
       const options = { signal, attempt: record.startedAtMs, ended, completed };
-      await withHooks(bench, subject, 'uninstall', options, remove);
-    } else await remove();
+      await withHooks(bench, subject, 'uninstall', options, takeAway);
+    } else await takeAway();
     completed.clear();
     if (message !== '') tell('HooksLost', message);
     const done: RunRecord = { ...record, hooks, endedAtMs: clock.nowMs(), outcome: 'succeeded', message };
@@ -81,7 +80,9 @@ export async function uninstall(
     store.appendEvent({ atMs: clock.nowMs(), stack, level: 'warning', reason, message, revision });
   }
 
-  async function takeAway({ observed }: typeof index): Promise<void> {
+  async function takeAway(): Promise<void> {
+    // After the hooks: a job may have made a volume.
+    const { observed } = await look.fresh('known');
     for (const volume of observed.volumes)
       if (volume.project === applied.project)
         store.putValue(`orphaned/${volume.name}`, {

@@ -7,8 +7,9 @@ import type { RunRecord } from '../../src/core/status/event.ts';
 import { byHand } from '../../src/operations/by-hand.ts';
 import { runByHand } from '../../src/operations/hook-by-hand.ts';
 import { manualRollback } from '../../src/operations/rollback.ts';
+import { scaleStack } from '../../src/operations/scale-stack.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
-import { uninstall } from '../../src/operations/uninstall.ts';
+import { orphans, uninstall } from '../../src/operations/uninstall.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const compose = (image = 'windlass-test/busybox:1') =>
@@ -259,6 +260,39 @@ describe('the phases of an operation', () => {
     expect(sim.house.store.events({ stack: 'shop', limit: 5 })).toContainEqual(
       expect.objectContaining({ reason: 'CountChanged', level: 'warning', message: `test: ${said}` }),
     );
+  });
+
+  it('a scale by hand is in the history with its hooks, and counts what they left', async () => {
+    const sim = open();
+    sim.source.push(files('  pre_scale: [{ job: say }]\n  post_scale: [{ job: say }]\n', 'sleep 20'));
+    await succeeded(sim);
+    sim.house.store.putHold('shop', { kind: 'suspended', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    const [judged] = await sim.survey();
+    if (judged?.kind !== 'judged') throw new Error('not judged');
+    const { signal } = new AbortController();
+    const scaling = scaleStack(sim.bench, judged, new Map([['web', 3]]), signal);
+    while (!sim.world.containersOf('shop').some((one) => /pre_scale-say/.test(one.name) && one.state === 'running'))
+      await sim.clock.advance(100);
+    expect(newest(sim)).toMatchObject({ operation: 'scale', outcome: 'running' });
+    const second = sim.world.containersOf('shop').find((one) => one.name === 'shop-web-2')!;
+    await sim.run(sim.house.runtime.remove(second.id, signal));
+    expect(await sim.run(scaling)).toEqual([{ service: 'web', before: 1, after: 3 }]);
+    expect(newest(sim)).toMatchObject({ operation: 'scale', outcome: 'succeeded', changes: ['web: 1 → 3'] });
+    expect(phases(sim)).toBe('pre_scale post_scale');
+    expect(counts(sim)).toEqual({ web: 3, side: 1 });
+  });
+
+  it('a volume that a job made before an uninstall is told as left behind', async () => {
+    const sim = open();
+    sim.source.push({
+      'stacks/shop/compose.yaml': `${compose()}  idle: { image: windlass-test/busybox:1, scale: 0, volumes: ["dump:/d"] }\nvolumes: { dump: {} }\n`,
+      'stacks/shop/stack.yaml': stack('  pre_uninstall: [{ job: say }]\n'),
+      'stacks/shop/say.job.yaml': `${job('echo hi')}volumes: ["dump:/dump"]\n`,
+    });
+    await succeeded(sim);
+    expect((await sim.bench.look.fresh('all')).observed.volumes).toEqual([]);
+    await sim.run(uninstall(sim.bench, sim.house.store.applied('shop')!, 'test', new AbortController().signal));
+    expect(orphans(sim.house).map((one) => one.volume)).toContain('shop_dump');
   });
 
   it('the line that says that hooks are done names what ran, not what might have', async () => {
