@@ -140,6 +140,15 @@ it('names the commit that lost the signature of a request, also in a squash', as
   expect((await evaluate({ objects: [approve('bert', { isUnsigned: true })] })).detail).toBe('');
 });
 
+it('says what is wrong with a file in one bounded line, whatever its words are', async () => {
+  const key = `x\\n2026-11-01 request two: succeeded\\u202e${'y'.repeat(100_000)}`;
+  const text = requestBytes().toString().replace('{', `{ "${key}": 1,`);
+  const { state, reason, detail } = await evaluate({ bytes: Buffer.from(text) });
+  expect([state, reason, detail.length < 600]).toEqual(['refused', 'request-invalid', true]);
+  expect(detail).not.toMatch(/[\p{Cc}\u202e]/u);
+  expect(detail).toMatch(/unknown key `x\\u\{a\}2026-11-01 request two: succeeded\\u\{202e\}yyy/);
+});
+
 describe('a memory that begins late', () => {
   const at = NOW - HOUR;
   it('counts nothing that was signed before it, for that may have run', async () => {

@@ -10,6 +10,7 @@ import { idOfPath, type RequestFile, readRequest } from './request-file.ts';
 import { rulesFor } from './request-rules.ts';
 import type { Statement, StatementReading } from './statement.ts';
 import type { TrustAnchor } from './trust-anchor.ts';
+import { inOneLine } from './unseen.ts';
 
 /** About the tip that holds the request. */
 export interface TipFacts {
@@ -201,7 +202,7 @@ class Evaluation {
     if (tip.descendsFromAccepted !== true) return this.#refuse('history-rewritten', tip.tip);
     const { file, diagnostics } = readRequest(path, bytes);
     this.#known = { id, diagnostics };
-    if (file === null) return this.#refuse('request-invalid', diagnostics[0]?.summary ?? '');
+    if (file === null) return this.#refuse('request-invalid', inOneLine(diagnostics[0]?.summary ?? ''));
     this.#known = { id, diagnostics, request: file.request, subject: file.sha256 };
     if (spent.subjects.has(file.sha256)) return this.#refuse('request-replayed', file.sha256, { isFinal: true });
     if (nowMs >= file.expiresMs) return this.#say('expired', 'request-expired', { isFinal: true });

@@ -7,6 +7,7 @@ import { type Judgement, judge, type RawGitObject } from './judge.ts';
 import { decodeUtf8 } from './policy-file.ts';
 import { type PolicySigners, principalOf } from './policy-signers.ts';
 import { quote } from './refusal.ts';
+import { inOneLine } from './unseen.ts';
 
 export const STATEMENT_TYPES = ['request', 'approve', 'reject', 'withdraw', 'policy'] as const;
 export type StatementType = (typeof STATEMENT_TYPES)[number];
@@ -203,8 +204,6 @@ export function mentionsOf({ bytes }: Pick<RawGitObject, 'bytes'>): readonly str
   return [...found];
 }
 
-const MOST_REASON = 500;
-
 /** Why its signer says it: the paragraph `Reason: …` of the message, on one line, bounded, with what is not seen written out. Null when there is none. */
 export function reasonOf({ type, bytes }: Pick<RawGitObject, 'type' | 'bytes'>): string | null {
   if ((type !== 'commit' && type !== 'tag') || bytes.length > LARGEST_BYTES) return null;
@@ -213,14 +212,11 @@ export function reasonOf({ type, bytes }: Pick<RawGitObject, 'type' | 'bytes'>):
   const paragraphs = text?.split('\n\n').slice(1, -1) ?? [];
   const said = paragraphs.find((paragraph) => paragraph.startsWith('Reason: '));
   if (said === undefined) return null;
-  const line = said
-    .slice('Reason: '.length)
-    .replace(/\s*\n\s*/g, ' ')
-    .trim();
-  const shown = line.length > MOST_REASON ? `${line.slice(0, MOST_REASON)}…` : line;
-  return shown.replace(
-    /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu,
-    (found) => `\\u{${found.codePointAt(0)?.toString(16)}}`,
+  return inOneLine(
+    said
+      .slice('Reason: '.length)
+      .replace(/\s*\n\s*/g, ' ')
+      .trim(),
   );
 }
 
