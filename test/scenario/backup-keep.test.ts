@@ -7,6 +7,7 @@ import { readManifest } from '../../src/core/archive/manifest.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
+import { planRestore } from '../../src/operations/archive/plan-restore.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -159,6 +160,19 @@ describe('what reading archives again found', () => {
     expect((await archives.verify(archive, never)).wrong).toHaveLength(1);
     expect(await proved()).toEqual([]);
     expect([...sim.house.store.values('archive-drilled/').keys()]).toEqual([]);
+  });
+
+  it('counts also when a restore found it: what is planned from a damaged archive proves nothing of it', async () => {
+    const { sim, disk, archives, backUp, spoil } = await desk();
+    const id = await backUp('one');
+    await archives.verify(id, never);
+    sim.house.store.putValue(`archive-drilled/${id}`, 1);
+    const [path = ''] = [...disk.files().keys()].filter((one) => one.startsWith('blobs/'));
+    spoil(path, 'spoilt');
+    await expect(planRestore(sim.bench, { stack: 'one', archive: id }, never)).rejects.toMatchObject({
+      code: 'ARCHIVE_DAMAGED',
+    });
+    expect((await archives.list())[0]).toMatchObject({ readAtMs: null, verifiedAtMs: null });
   });
 });
 

@@ -25,6 +25,8 @@ const MOST_PARTS = 10_000;
 const COPY_PART_BYTES = 512 * MIB;
 /** Times the usual deadline: the server moves much data before it answers. */
 const COPY_PATIENCE = 10;
+/** A body may be sent as slowly as this without being given up; a part is large, and a line may be thin. */
+const SLOWEST_BYTES_PER_MS = (128 * 1024) / 1000;
 const SMALL_ANSWER_BYTES = 64 * 1024;
 const IDLE_MS = 60_000;
 const MOST_PAGES = 100_000;
@@ -37,6 +39,7 @@ export interface S3ObjectsOptions {
   readonly copyPartBytes?: number;
   readonly idleMs?: number;
   readonly mostKeys?: number;
+  readonly slowestBytesPerMs?: number;
 }
 
 export class S3Objects implements RemoteObjects {
@@ -47,6 +50,7 @@ export class S3Objects implements RemoteObjects {
   readonly #copyPartBytes: number;
   readonly #idleMs: number;
   readonly #mostKeys: number;
+  readonly #slowestBytesPerMs: number;
   /** Not every server knows If-None-Match; such a one says so. */
   #knowsConditions = true;
 
@@ -57,6 +61,7 @@ export class S3Objects implements RemoteObjects {
     this.#copyPartBytes = options.copyPartBytes ?? COPY_PART_BYTES;
     this.#idleMs = options.idleMs ?? IDLE_MS;
     this.#mostKeys = options.mostKeys ?? MOST_KEYS;
+    this.#slowestBytesPerMs = options.slowestBytesPerMs ?? SLOWEST_BYTES_PER_MS;
     this.place = this.#caller.shown;
   }
 
@@ -380,7 +385,8 @@ export class S3Objects implements RemoteObjects {
     signal: AbortSignal | undefined,
     patienceFactor = 1,
   ): Promise<{ readonly text: string; readonly etag: string; readonly atMs: number | null }> {
-    const patience = { ...this.#patience, deadlineMs: this.#patience.deadlineMs * patienceFactor };
+    const sendingMs = (said.body?.length ?? 0) / this.#slowestBytesPerMs;
+    const patience = { ...this.#patience, deadlineMs: this.#patience.deadlineMs * patienceFactor + sendingMs };
     return await attempt(`${this.place}: ${what}`, patience, signal, async (one) => {
       const answer = this.#done(await this.#caller.call({ ...said, signal: one }), what);
       const text = await checkedBody(answer, this.place);

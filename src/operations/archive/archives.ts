@@ -14,13 +14,13 @@ import type { RequestWork } from '../trust/request-work.ts';
 import type { MadeCommit } from './archive-source.ts';
 import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
 import type { CloneRecord } from './clone.ts';
-import { drilledAtMs, drilledKey, drillingRecords, lastVerifiedKey } from './drill-record.ts';
+import { drilledAtMs, drillingRecords, lastVerifiedKey } from './drill-record.ts';
+import { forgetProof, readKey } from './proof.ts';
 import { replicaNamed, replicaStatuses } from './replicate.ts';
 import { restorePin, unfinishedRestores } from './restore.ts';
 
 /** Named value: public keys of other controllers that a person trusts, base64. */
 export const TRUSTED_KEYS = 'archive-keys';
-const readKey = (id: string): string => `archive-verified/${id}`;
 
 /** When an archive was last read as a whole and found right; null = never. */
 export const readAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
@@ -113,7 +113,7 @@ export class Archives {
     const { store, clock } = this.#house;
     if (verification.wrong.length === 0)
       for (const read of [id, ...(await this.#membersOf(id))]) store.putValue(readKey(read), clock.nowMs());
-    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) this.#forgetProof(spoilt);
+    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) forgetProof(store, spoilt);
     return verification;
   }
 
@@ -129,10 +129,6 @@ export class Archives {
       if (read !== null && blobsOf(readManifest(read.bytes)).some((blob) => digests.has(blob.digest))) found.push(id);
     }
     return found;
-  }
-
-  #forgetProof(id: string): void {
-    for (const key of [readKey(id), drilledKey(id)]) this.#house.store.deleteValue(key);
   }
 
   /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. */
@@ -219,7 +215,7 @@ export class Archives {
     await this.#own.remove(id);
     if (this.#isReplica) return;
     const { store } = this.#house;
-    this.#forgetProof(id);
+    forgetProof(store, id);
     store.deleteValue(tookKey(id));
     for (const about of [lastBackupKey(''), lastVerifiedKey('')])
       for (const [key, value] of store.values(about))

@@ -22,6 +22,7 @@ import { drillVault } from './drill-vault.ts';
 import { bootName } from './first-boot.ts';
 import { putGeneration } from './generations.ts';
 import { liveFleet, planRestore, readArchive, toolsOf } from './plan-restore.ts';
+import { forgetProof } from './proof.ts';
 import { DRILL_IDS, recordKey, restore, restorePin } from './restore.ts';
 
 /** One at a time, whoever asks: there is one lease for all of them. */
@@ -98,7 +99,7 @@ function end(
   }
   // An archive that turned out not to be whole was never what it was taken for.
   else if (/^(?:ARCHIVE|PAYLOAD)_(?:DAMAGED|MISSING|CORRUPT|INVALID|HOSTILE)$/.test(how.code))
-    store.deleteValue(drilledKey(how.archive));
+    forgetProof(store, how.archive);
   const of = how.archive === '' ? '' : `archive ${how.archive.slice(0, 12)}: `;
   store.appendEvent({
     atMs: last.atMs,

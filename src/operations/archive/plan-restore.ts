@@ -26,6 +26,7 @@ import {
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
+import { forgetProof } from './proof.ts';
 import { checkRoom, mebibytes } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
@@ -126,7 +127,8 @@ export async function planRestore(
   if (manifest.runtime !== 'compose')
     throw new Fault('USAGE', `the archive is of a stack on ${manifest.runtime}, which is not restored by this version`);
   const verified = await archives.store.verify(id, signal);
-  if (verified.wrong.length > 0)
+  if (verified.wrong.length > 0) {
+    forgetProof(store, id);
     throw new Fault(
       'ARCHIVE_DAMAGED',
       `${verified.wrong.length} blobs of the archive ${id.slice(0, 12)} are missing or damaged`,
@@ -134,6 +136,7 @@ export async function planRestore(
         data: { archive: id, digests: verified.wrong.map((one) => one.digest) },
       },
     );
+  }
   // Opened once, so that it is known to open; nothing of it is kept.
   const isMinted = request.secrets === 'mint';
   const values = isMinted ? [] : await openVaultValues(house, manifest, signal);

@@ -54,6 +54,8 @@ export type S3Behaviour =
   /** After so many bytes of the body of the answer. */
   | { readonly kind: 'cut-body'; readonly atByte: number }
   | { readonly kind: 'hang' }
+  /** Does its work, and answers late. */
+  | { readonly kind: 'late'; readonly afterMs: number }
   /** Byte by byte, one in so many milliseconds. */
   | { readonly kind: 'drip'; readonly everyMs: number }
   /** Other content of the same length. */
@@ -146,6 +148,7 @@ export class S3Double {
     if (how?.kind === 'cut' && how.when === 'before') return void incoming.socket.destroy();
     const body = await this.#receive(incoming);
     if (how?.kind === 'hang') return;
+    if (how?.kind === 'late') await new Promise((resolve) => setTimeout(resolve, how.afterMs));
     const refuse = (status: number, code: string, headers: Record<string, string> = {}): void => {
       outgoing.writeHead(status, { 'content-type': 'application/xml', date: new Date().toUTCString(), ...headers });
       outgoing.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>as the test asked</Message></Error>`);

@@ -22,7 +22,14 @@ describe('the s3 store', () => {
   });
 
   const open = (
-    change: { bucket?: string; secret?: string; region?: string; idleMs?: number; mostKeys?: number } = {},
+    change: {
+      bucket?: string;
+      secret?: string;
+      region?: string;
+      idleMs?: number;
+      mostKeys?: number;
+      isThin?: boolean;
+    } = {},
   ): RemoteStore => {
     const objects = new S3Objects({
       place: s3PlaceOf(double, {
@@ -35,6 +42,7 @@ describe('the s3 store', () => {
       partBytes: 64 * KIB,
       copyPartBytes: 100 * KIB,
       idleMs: change.idleMs ?? 300,
+      ...(change.isThin ? {} : { slowestBytesPerMs: 1_000 }),
       ...(change.mostKeys === undefined ? {} : { mostKeys: change.mostKeys }),
     });
     return bench.keep(new RemoteStore({ objects, patience: PATIENCE }));
@@ -152,6 +160,17 @@ describe('the s3 store', () => {
     const { digest } = await store.putBlob(chunksOf(randomBytes(9 * KIB)));
     double.behave = (call) => (isBlob(call) ? { kind: 'spoil' } : null);
     expect((await faultOf(readAll(store.readBlob(digest)))).code).toBe('ARCHIVE_DAMAGED');
+  });
+
+  it('gives a thin line the time that a large part needs, and no more', async () => {
+    const store = open({ isThin: true });
+    const content = randomBytes(60 * KIB);
+    // Longer than the deadline of a call; 60 KiB may take half a second more.
+    double.behave = (call) => (call.method === 'PUT' && isBlob(call) ? { kind: 'late', afterMs: 550 } : null);
+    const blob = await store.putBlob(chunksOf(content));
+    expect(blob.sizeBytes).toBe(content.length);
+    double.behave = (call) => (call.method === 'PUT' && isBlob(call) ? { kind: 'hang' } : null);
+    expect((await faultOf(store.putBlob(chunksOf(randomBytes(60 * KIB))))).code).toBe('ARCHIVE_UNREACHABLE');
   });
 
   it.each([
