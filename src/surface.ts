@@ -40,6 +40,7 @@ import { everDeployed, type Gone, goneOf, isOnRecord } from './operations/gone.t
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
+import { previewUninstall } from './operations/hook-subject.ts';
 import { type HookPreview, previewHooks } from './operations/hooks-of.ts';
 import type { House } from './operations/house.ts';
 import { isHeld, leaseName } from './operations/leases.ts';
@@ -49,7 +50,7 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
-import { hookLogs, previewUninstall } from './operations/steps/run-hook.ts';
+import { hookLogs } from './operations/steps/run-hook.ts';
 import type { Judged, Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';

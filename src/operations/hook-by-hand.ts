@@ -8,18 +8,11 @@ import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import { unfinishedRestores } from './archive/restore.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { isOnRecord } from './gone.ts';
+import { deployedOrLost, type HookSubject } from './hook-subject.ts';
 import { hooksDigestOf } from './hooks-of.ts';
 import { holdLeases } from './leases.ts';
 import { InvalidStack } from './resolve.ts';
-import {
-  deployedOrLost,
-  forget,
-  type HookSubject,
-  type PhaseOptions,
-  recordOf,
-  runPhase,
-  takeUpHooks,
-} from './steps/run-hook.ts';
+import { forget, type PhaseOptions, recordOf, runPhase, takeUpHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 /** As the stack is deployed; one whose first deploy did not end well, as `at` declares it. Null when the phase has no actions. Throws

@@ -5,10 +5,11 @@ import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import type { HookRecord, RunRecord } from '../core/status/event.ts';
 import { forgetInstalling } from './gone.ts';
+import { deployedOrLost } from './hook-subject.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
 import { treeDirOf } from './resolve.ts';
-import { deployedOrLost, takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
+import { takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface Orphan {

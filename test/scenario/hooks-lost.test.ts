@@ -129,3 +129,26 @@ describe('`hooks run`', () => {
     expect((await run('hooks run shop test')).err).toContain('cure     it left the fleet: `windlass prune`');
   });
 });
+
+it('what this Windlass cannot read any more of the commit is lost too: the stack is taken away', async () => {
+  const sim = new SimHouse();
+  houses.push(sim);
+  const app = (more: string) => ({
+    shop: Object.fromEntries(
+      Object.entries({
+        'app.yaml': `apiVersion: windlass/v1\nkind: App\nversion: "1"\n${more}hooks: { pre_uninstall: [{ sleep: 1s }] }\n`,
+        'compose.yaml': compose(),
+      }).map(([name, text]) => [`shop/${name}`, text]),
+    ),
+  });
+  const withApp = (more: string) => Object.assign(sim.house.settings, { bundled: app(more).shop });
+  withApp('');
+  sim.source.push({ 'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: shop\n' });
+  await sim.apply();
+  const applied = sim.house.store.applied('shop')!;
+  sim.crash();
+  withApp('vars: { host: { required: true } }\n');
+  sim.source.push({ 'stacks/shop.yaml': null, 'stacks/other/compose.yaml': compose() });
+  const record = await sim.run(uninstall(sim.bench, applied, 'test', new AbortController().signal));
+  expect(record).toMatchObject({ outcome: 'succeeded', message: expect.stringMatching(LOST) });
+});

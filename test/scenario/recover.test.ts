@@ -14,7 +14,7 @@ import {
   recoverRecord,
 } from '../../src/operations/archive/recover.ts';
 import { restoreRecord, unfinishedRestores } from '../../src/operations/archive/restore.ts';
-import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
+import { deployedSubject } from '../../src/operations/hook-subject.ts';
 import { changesOf, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
 import { pluggedApp, uses } from './plugged-app.ts';
 import { faultOf, never, Process, RestoreWorld } from './restore-world.ts';

@@ -11,7 +11,7 @@ import { backupStatusOf, isBackupDue } from '../../src/operations/archive/backup
 import { generationOf, keep, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
 import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/operations/archive/plan-restore.ts';
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
-import { deployedSubject } from '../../src/operations/steps/run-hook.ts';
+import { deployedSubject } from '../../src/operations/hook-subject.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import { crashPoints, faultOf, never, Process, RestoreWorld } from './restore-world.ts';

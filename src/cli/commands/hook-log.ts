@@ -1,9 +1,9 @@
 // `windlass hooks log`: what the actions of a hook phase printed when it last ran. Reads the state only.
 
 import { Fault } from '../../core/fault.ts';
-import { PHASES } from '../../core/hook/phase.ts';
-import { type Command, UsageError } from '../command.ts';
+import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { phaseNamed } from '../phase-named.ts';
 import { oneLine } from '../views/table.ts';
 
 export const log: Command = {
@@ -14,8 +14,7 @@ export const log: Command = {
   arity: [2, 3],
   async run({ io, json, args, surface }) {
     const [stack = '', said = '', action] = args;
-    const phase = PHASES.find((one) => one === said);
-    if (!phase) throw new UsageError(`there is no hook phase ${said}\n  help     there are ${PHASES.join(', ')}`);
+    const phase = phaseNamed(said);
     const desk = await surface('state');
     const logs = desk.hookLogs(stack, phase);
     // A name that nobody knows is a mistake, not a stack without a past.

@@ -1,8 +1,9 @@
 // `windlass hooks run` and `windlass stack test`: a person runs a hook phase of a stack as it is deployed.
-import { type HookPhase, PHASES } from '../../core/hook/phase.ts';
+import type { HookPhase } from '../../core/hook/phase.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
-import { type Command, type CommandContext, UsageError } from '../command.ts';
+import type { Command, CommandContext } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { phaseNamed } from '../phase-named.ts';
 import { oneLine } from '../views/table.ts';
 
 async function runPhase({ io, json, surface, now }: CommandContext, stack: string, phase: HookPhase): Promise<number> {
@@ -30,9 +31,7 @@ export const run: Command = {
   drains: true,
   async run(context) {
     const [stack = '', said = ''] = context.args;
-    const phase = PHASES.find((one) => one === said);
-    if (!phase) throw new UsageError(`there is no hook phase ${said}\n  help     there are ${PHASES.join(', ')}`);
-    return runPhase(context, stack, phase);
+    return runPhase(context, stack, phaseNamed(said));
   },
 };
 

@@ -6,8 +6,9 @@ import { type HookPhase, PHASES } from '../../core/hook/phase.ts';
 import { renderHooks } from '../../core/render/hooks.ts';
 import type { Diagnostic } from '../../core/spec/diagnostic.ts';
 import { unknownStack } from '../../core/spec/unknown-stack.ts';
-import { type Command, type CommandContext, UsageError } from '../command.ts';
+import type { Command, CommandContext } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { phaseNamed } from '../phase-named.ts';
 import { formatDiagnostic } from '../views/diagnostic.ts';
 import { formatSequences, type Sequence, told } from '../views/hooks.ts';
 
@@ -53,12 +54,6 @@ export const graph: Command = {
     return EXIT.done;
   },
 };
-
-function phaseNamed(text: string): HookPhase {
-  const phase = PHASES.find((one) => one === text);
-  if (!phase) throw new UsageError(`there is no hook phase ${text}\n  help     there are ${PHASES.join(', ')}`);
-  return phase;
-}
 
 async function sequencesOf(
   { surface }: CommandContext,

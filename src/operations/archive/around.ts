@@ -1,8 +1,9 @@
 // Around: the hooks of an operation on the data of stacks: what comes before on the stack that it starts from, what comes after on the one
 // that it ends in, each where it is deployed. A phase that is on record as done is not done again after a crash.
 import { operationPhases } from '../../core/hook/situation.ts';
+import { deployedSubject } from '../hook-subject.ts';
 import { holdLeases } from '../leases.ts';
-import { deployedSubject, takeUpHooks, withHooks } from '../steps/run-hook.ts';
+import { takeUpHooks, withHooks } from '../steps/run-hook.ts';
 import type { Workbench } from '../workbench.ts';
 
 export interface PhaseMemory {

@@ -3,9 +3,10 @@
 import { asFault, Fault } from '../../core/fault.ts';
 import type { HookRecord, RunRecord } from '../../core/status/event.ts';
 import type { Store } from '../../ports/store.ts';
+import { deployedSubject } from '../hook-subject.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
-import { deployedSubject, forget, recordOf, runPhase } from '../steps/run-hook.ts';
+import { forget, recordOf, runPhase } from '../steps/run-hook.ts';
 import { Workbench } from '../workbench.ts';
 import { forgetMade } from './archive-source.ts';
 import { takenBy } from './clone.ts';

@@ -10,8 +10,8 @@ import { type OtherOperation, operationPhases } from '../../core/hook/situation.
 import type { SecretRef } from '../../core/render/context.ts';
 import { findTokens, replaceTokens } from '../../core/render/token.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
-import type { Applied, Attempt } from '../../core/state/applied.ts';
-import type { Desired, Model } from '../../core/state/desired.ts';
+import type { Attempt } from '../../core/state/applied.ts';
+import type { Model } from '../../core/state/desired.ts';
 import type { HookRecord } from '../../core/status/event.ts';
 import type { Step } from '../../engine/step.ts';
 import { storeJournal } from '../../hooks/journal.ts';
@@ -30,21 +30,13 @@ import { type DeployRun, type DeployTarget, judgedOf, setJudged } from '../deplo
 import type { FleetAt } from '../fleet-at.ts';
 import { everDeployed } from '../gone.ts';
 import { isOneShot } from '../hook-check.ts';
-import { actionsOf, dueOf, type HookPreview, previewPhases } from '../hooks-of.ts';
+import { type HookSubject, modelAt, stackAt } from '../hook-subject.ts';
+import { actionsOf, dueOf } from '../hooks-of.ts';
 import { acceptedKey } from '../lineage.ts';
 import { homeOf, InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
 import { holdOf } from '../survey.ts';
 import type { Workbench } from '../workbench.ts';
-
-/** What a phase runs for: the stack at a commit. */
-export interface HookSubject {
-  readonly stack: LoadedStack;
-  readonly at: FleetAt;
-  readonly resolved: Resolved;
-  /** Before a change, what is deployed runs; afterwards, what was deployed. */
-  readonly runs: 'deployed' | 'this';
-}
 
 export interface PhaseOptions {
   readonly signal: AbortSignal;
@@ -293,11 +285,9 @@ export async function takeUpHooks(
     { ...journal, all: () => left },
     async (state) => {
       try {
-        const at = await bench.reader.read(state.revision);
-        const stack = at.fleet.stacks.get(state.run.stack);
-        if (!stack) throw notFound(state.revision, state.run.stack);
+        const { at, stack } = await stackAt(bench, state.revision, state.run.stack);
         const resolved = await bench.resolver.resolve(stack, at, options.signal);
-        const runs = state.run.phase.startsWith('pre_') ? 'deployed' : 'this';
+        const runs = isPre(state.run.phase) ? 'deployed' : 'this';
         const { secrets } = actionsOf(stack, at, state.run.phase);
         declared.set(runKey(state.run), stack);
         return depsOf(bench, { stack, at, resolved, runs }, secrets, options.note);
@@ -342,9 +332,6 @@ async function acceptedFleet({ house, reader }: Workbench): Promise<FleetAt | nu
   const commit = house.store.value(acceptedKey(house.source.spec.name));
   return typeof commit === 'string' ? reader.read(commit).catch(() => null) : null;
 }
-
-const notFound = (revision: string, stack: string): Fault =>
-  new Fault('NOT_FOUND', `commit ${revision.slice(0, 12)} holds no readable stack ${stack}`);
 
 /** Trouble of the moment: whoever comes next can go on with the sequence. Anything else may stay, and a stack must not stay down with it. */
 const PASSING: ReadonlySet<string> = new Set([
@@ -498,8 +485,11 @@ function depsOf(
   const { clock, store, runtime, oneShots, net, settings, redact } = house;
   const { stack, at, resolved } = subject;
   const applied = store.applied(stack.name);
-  const running =
-    subject.runs === 'deployed' && applied ? deployedOf(bench, applied.revision, stack, applied.desired) : resolved;
+  // What is deployed is resolved again only if a container of it must be made.
+  const running: Pick<Resolved, 'desired'> & { model(signal: AbortSignal): Promise<Model> } =
+    subject.runs === 'deployed' && applied
+      ? { desired: applied.desired, model: (signal) => modelAt(bench, applied.revision, stack.name, signal) }
+      : resolved;
   return {
     clock,
     redact,
@@ -552,70 +542,4 @@ function depsOf(
     }),
     ...(note ? { note } : {}),
   };
-}
-
-/** The stack as it was last deployed: for what is done to it when the fleet does not ask for it any more. */
-export async function deployedSubject(bench: Workbench, applied: Applied, signal: AbortSignal): Promise<HookSubject> {
-  const at = await bench.reader.read(applied.revision);
-  const stack = at.fleet.stacks.get(applied.stack);
-  if (!stack) throw notFound(applied.revision, applied.stack);
-  return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal), runs: 'deployed' };
-}
-
-const AGAIN_MS = 1_000;
-const isLost = (error: unknown): error is Fault =>
-  error instanceof Fault && (error.code === 'GIT_OBJECT_MISSING' || error.code === 'NOT_FOUND');
-
-/** The same, or why nobody can tell any more what the stack declared. */
-export async function deployedOrLost(
-  bench: Workbench,
-  applied: Applied,
-  signal: AbortSignal,
-): Promise<HookSubject | { readonly lost: string }> {
-  for (let tries = 1; ; tries++)
-    try {
-      return await deployedSubject(bench, applied, signal);
-    } catch (error) {
-      if (!isLost(error)) throw error;
-      if (tries > 1) return { lost: lossOf(bench, applied, error) };
-      // A client of git that is killed says the same: once more, before anything is given up for it.
-      await bench.house.clock.sleep(AGAIN_MS, signal);
-    }
-}
-
-const lossOf = ({ house }: Workbench, { revision }: Applied, fault: Fault): string =>
-  `the commit ${revision.slice(0, 12)} that it was deployed from is lost: ${house.redact(fault.message)}`;
-
-/** What an uninstall would run around itself; `lost`: why that cannot be told, and will not run. Reads declarations only. */
-export async function previewUninstall(
-  bench: Workbench,
-  applied: Applied,
-): Promise<{ readonly hooks: readonly HookPreview[]; readonly lost: string | null }> {
-  if (!applied.hooks) return { hooks: [], lost: null };
-  try {
-    const at = await bench.reader.read(applied.revision);
-    const stack = at.fleet.stacks.get(applied.stack);
-    if (!stack) throw notFound(applied.revision, applied.stack);
-    return { hooks: previewPhases(stack, at, operationPhases('uninstall')), lost: null };
-  } catch (error) {
-    if (isLost(error)) return { hooks: [], lost: lossOf(bench, applied, error) };
-    throw error;
-  }
-}
-
-/** What is deployed; its project is resolved again only if a container of it must be made. */
-function deployedOf(
-  bench: Workbench,
-  revision: string,
-  stack: LoadedStack,
-  desired: Desired,
-): { readonly desired: Desired; model(signal: AbortSignal): Promise<Model> } {
-  return { desired, model: (signal) => modelAt(bench, revision, stack.name, signal) };
-}
-
-async function modelAt(bench: Workbench, revision: string, name: string, signal: AbortSignal): Promise<Model> {
-  const at = await bench.reader.read(revision);
-  const stack = at.fleet.stacks.get(name);
-  if (!stack) throw notFound(revision, name);
-  return (await bench.resolver.resolve(stack, at, signal)).model(signal);
 }

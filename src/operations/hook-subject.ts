@@ -1,0 +1,84 @@
+// Hook subject: for which stack, at which commit, a hook phase runs; and what of it is left when that commit is lost. Reads only.
+import { Fault } from '../core/fault.ts';
+import { operationPhases } from '../core/hook/situation.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
+import type { Applied } from '../core/state/applied.ts';
+import type { Model } from '../core/state/desired.ts';
+import type { FleetAt } from './fleet-at.ts';
+import { type HookPreview, previewPhases } from './hooks-of.ts';
+import { InvalidStack, type Resolved } from './resolve.ts';
+import type { Workbench } from './workbench.ts';
+
+/** What a phase runs for: the stack at a commit. */
+export interface HookSubject {
+  readonly stack: LoadedStack;
+  readonly at: FleetAt;
+  readonly resolved: Resolved;
+  /** Before a change, what is deployed runs; afterwards, what was deployed. */
+  readonly runs: 'deployed' | 'this';
+}
+
+/** Throws NOT_FOUND. */
+export async function stackAt(
+  bench: Workbench,
+  revision: string,
+  name: string,
+): Promise<{ readonly at: FleetAt; readonly stack: LoadedStack }> {
+  const at = await bench.reader.read(revision);
+  const stack = at.fleet.stacks.get(name);
+  if (!stack) throw new Fault('NOT_FOUND', `commit ${revision.slice(0, 12)} holds no readable stack ${name}`);
+  return { at, stack };
+}
+
+/** The stack as it was last deployed: for what is done to it when the fleet does not ask for it any more. */
+export async function deployedSubject(bench: Workbench, applied: Applied, signal: AbortSignal): Promise<HookSubject> {
+  const { at, stack } = await stackAt(bench, applied.revision, applied.stack);
+  return { stack, at, resolved: await bench.resolver.resolve(stack, at, signal), runs: 'deployed' };
+}
+
+const AGAIN_MS = 1_000;
+/** Trouble that no later try ends: the objects are gone, or this Windlass cannot read any more what they say. */
+const isLost = (error: unknown): error is Error =>
+  error instanceof InvalidStack ||
+  (error instanceof Fault && (error.code === 'GIT_OBJECT_MISSING' || error.code === 'NOT_FOUND'));
+
+/** The same, or why nobody can tell any more what the stack declared. */
+export async function deployedOrLost(
+  bench: Workbench,
+  applied: Applied,
+  signal: AbortSignal,
+): Promise<HookSubject | { readonly lost: string }> {
+  for (let tries = 1; ; tries++)
+    try {
+      return await deployedSubject(bench, applied, signal);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      if (tries > 1) return { lost: lossOf(bench, applied, error) };
+      // A client of git that is killed says the same: once more, before anything is given up for it.
+      await bench.house.clock.sleep(AGAIN_MS, signal);
+    }
+}
+
+const lossOf = ({ house }: Workbench, { revision }: Applied, error: Error): string =>
+  `the commit ${revision.slice(0, 12)} that it was deployed from ${error instanceof InvalidStack ? 'cannot be read any more' : 'is lost'}: ${house.redact(error.message)}`;
+
+/** What an uninstall would run around itself; `lost`: why that cannot be told, and will not run. Reads declarations only. */
+export async function previewUninstall(
+  bench: Workbench,
+  applied: Applied,
+): Promise<{ readonly hooks: readonly HookPreview[]; readonly lost: string | null }> {
+  if (!applied.hooks) return { hooks: [], lost: null };
+  try {
+    const { at, stack } = await stackAt(bench, applied.revision, applied.stack);
+    return { hooks: previewPhases(stack, at, operationPhases('uninstall')), lost: null };
+  } catch (error) {
+    if (isLost(error)) return { hooks: [], lost: lossOf(bench, applied, error) };
+    throw error;
+  }
+}
+
+/** What Compose is given for the stack at a commit. */
+export async function modelAt(bench: Workbench, revision: string, name: string, signal: AbortSignal): Promise<Model> {
+  const { at, stack } = await stackAt(bench, revision, name);
+  return (await bench.resolver.resolve(stack, at, signal)).model(signal);
+}
