@@ -169,7 +169,11 @@ environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
 
   it.each([
     ['hooks show nobody', 3, /NOT_FOUND.*there is no stack nobody/],
-    ['hooks show sso post_updates', 3, /there is no hook phase post_updates; did you mean post_update[?]\n[\s\S]*post_update,/],
+    [
+      'hooks show sso post_updates',
+      3,
+      /there is no hook phase post_updates; did you mean post_update[?]\n[\s\S]*post_update,/,
+    ],
     ['hooks graph sso', 3, /STACK PHASE/],
   ])('%s is refused', async (line, expected, words) => {
     const { code, err } = await fleet().run(line);
