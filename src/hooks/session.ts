@@ -302,7 +302,7 @@ export class Session {
     }
     // What the sequence itself has stopped may start again.
     const isUntouched = found === 0 && this.#capturedOf(service).count === 0;
-    if (count > 0 && isUntouched && (await ports.hasFinished?.(service, signal)))
+    if (count > 0 && isUntouched && (await outlast(clock, signal, () => ports.hasFinished(service, signal))))
       throw new Fault(
         'HOOK_FAILED',
         `${service} runs to its end once, and has: scaled to ${count} it would run again`,

@@ -258,6 +258,7 @@ export class FakeProcess {
   };
 
   readonly ports: HookPorts = {
+    hasFinished: (_service, signal) => this.#call('hasFinished', signal, () => false),
     replicas: (service, signal) => this.#call('replicas', signal, () => this.world.counts.get(service) ?? 0),
     scale: (service, count, signal) =>
       this.#call('scale', signal, () => {

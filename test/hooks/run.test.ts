@@ -407,6 +407,14 @@ describe('L29: the engine goes away in mid-sequence', () => {
     },
   );
 
+  it('is outlasted also while it is asked whether a service that is down has done its work', async () => {
+    const world = new FakeWorld({ app: 0 });
+    outage(world, 'hasFinished', 20_000);
+    const result = await world.run(world.start(world.plan('test', [{ scale: { app: 1 } }])).result);
+    expect(result.outcome).toBe('succeeded');
+    expect(world.story).toEqual(['app 1', 'app 0']);
+  });
+
   it('for good: restoreFailed with services and counts, and nothing else is tried', async () => {
     const world = new FakeWorld({ app: 2 });
     outage(world, 'startJob', 1e9);
