@@ -46,7 +46,9 @@ export const AUTHORITY = {
     'The tip does not descend from the last accepted one; check who rewrote the branch, then `windlass trust accept TIP`.',
   ),
   'request-claimed': request('A request of this id was claimed before; each id runs at most once.'),
-  'request-replayed': request('A request with exactly this content was claimed before under another id, or stands beside it; each content runs at most once. Ask anew.'),
+  'request-replayed': request(
+    'A request with exactly this content was claimed before under another id, or stands beside it; each content runs at most once. Ask anew.',
+  ),
   'request-unsigned': request(
     'No valid signed statement asks for these very bytes; whoever asks signs one by commit, or by an annotated tag when a merge lost it: `windlass request sign ID --tag`. One that is made already comes with `git fetch --tags`.',
   ),
@@ -128,7 +130,9 @@ export const AUTHORITY = {
   'seen-in-future': statement('It was first seen later than now; the clock of the controller went back.'),
   'seen-too-late': statement('It was first seen after its own expiry or that of the request.'),
   'dated-after-seen': statement('It was dated in the future when it was first seen.'),
-  'dated-before-request': statement('It approves a request that was not yet made at its date, by more than the clock skew; approve again.'),
+  'dated-before-request': statement(
+    'It approves a request that was not yet made at its date, by more than the clock skew; approve again.',
+  ),
   'nonce-spent': statement('Its nonce was spent by a request that was claimed before.'),
   'nonce-duplicated': statement('Its nonce was used by a statement that was seen before it.'),
   'statement-repeated': statement('The same signed words are there already under another commit id; they count once.'),
