@@ -77,6 +77,18 @@ describe('windlass trust policy sign', () => {
     expect((await sign('cleo', '2')).err).toMatch(/version 2 is in effect already/);
   });
 
+  it('warns who signs by a commit what takes their own key away, and nobody else', async () => {
+    people.sshKey('anna2');
+    await draft((text) =>
+      text.replace(people.publicKey('anna').split(' ')[1] ?? '', people.publicKey('anna2').split(' ')[1] ?? ''),
+    );
+    const warning = /version 2 does not name your key any more[\s\S]*--tag/;
+    people.be('anna');
+    expect((await people.windlass(['trust', 'policy', 'sign'], { tty: true, answer: 'n' })).err).toMatch(warning);
+    people.be('bert');
+    expect((await people.windlass(['trust', 'policy', 'sign'], { tty: true, answer: 'n' })).err).not.toMatch(warning);
+  });
+
   it('shows the difference in words before it asks', async () => {
     people.sshKey('dora');
     await draft((text) =>

@@ -1,6 +1,7 @@
 // `windlass trust policy`: a draft of the next version, and the signature of an admin under one.
 import { nextPolicy } from '../../core/state/trust/next-policy.ts';
 import { type PolicyVersion, policyPath, readPolicy } from '../../core/state/trust/policy-file.ts';
+import { signersOf } from '../../core/state/trust/policy-signers.ts';
 import { type PolicyChange, policyChanges, ruleInWords } from '../../core/state/trust/policy-words.ts';
 import type { CloneAuthority, CloneDesk } from '../../surface/clone-desk.ts';
 import { type Command, type CommandContext, UsageError } from '../command.ts';
@@ -109,6 +110,15 @@ async function sign(context: CommandContext, said: string | undefined): Promise<
     ].join('\n'),
   );
   warnOfSigner(context, authority, version, signer.setUp.fingerprint, signer.principal);
+  const { fingerprint } = signer.setUp;
+  if (!tag && signer.principal !== null && fingerprint !== null) {
+    const { principals } = await signersOf(version, new Uint8Array());
+    // Its statement would count, and the deploy of the commit would not be let through by the version that it brings about.
+    if (principals.get(fingerprint) !== signer.principal)
+      io.words(
+        `${io.inWords.paint('yellow', 'warning')}: version ${number} does not name your key any more; where \`trust.deploy\` is head or all, the commit is not deployed by it: give --tag, or sign with a key that stays`,
+      );
+  }
   await consent(context, `Sign version ${number}?`);
 
   const nowMs = desk.nowMs();
