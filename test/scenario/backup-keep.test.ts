@@ -143,6 +143,28 @@ describe('an archive that work under way reads', () => {
   });
 });
 
+describe('a member of a group that is being backed up', () => {
+  it('is kept until the group names it, and for no more than a day when that was cut', async () => {
+    const { sim, disk, archives, at, backUp, backUpAll } = await desk();
+    const underWay: unknown[] = [];
+    disk.during = (name) => {
+      if (name === 'two_data') underWay.push(...sim.house.store.values('grouping/').values());
+    };
+    const { members } = await backUpAll();
+    expect(underWay).toMatchObject([{ archives: [members[0]?.archive] }]);
+    expect([...sim.house.store.values('grouping/').keys()]).toEqual([]);
+    disk.during = () => {};
+
+    const old = await backUp('one', 'old');
+    await backUp('one', 'new');
+    sim.house.store.putValue('grouping/all', { sinceMs: sim.clock.nowMs(), archives: [old] });
+    const verdict = async () => (await archives.prune(at, 'one', false)).find((one) => one.id === old);
+    expect(await verdict()).toMatchObject({ isKept: true, why: ['pinned by the backup of the group all'] });
+    await sim.clock.advance(86_400_000);
+    expect(await verdict()).toMatchObject({ isKept: false });
+  });
+});
+
 describe('what reading archives again found', () => {
   it('counts for every archive that shares a blob, and for the members of a group', async () => {
     const { sim, disk, archives, backUpAll, spoil } = await desk();

@@ -13,6 +13,7 @@ import type { House } from '../house.ts';
 import type { RequestWork } from '../trust/request-work.ts';
 import type { MadeCommit } from './archive-source.ts';
 import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
+import { GROUPING, GROUPING_MS, type Grouping } from './backup-group.ts';
 import type { CloneRecord } from './clone.ts';
 import { drilledAtMs, drillingRecords, lastVerifiedKey } from './drill-record.ts';
 import { forgetProof, readKey } from './proof.ts';
@@ -285,6 +286,9 @@ export class Archives {
       for (const archive of archives) needed.set(archive, `the drill of ${stack}`);
     for (const { id, archive, endedAtMs } of store.values('clone/').values() as Iterable<CloneRecord>)
       if (endedAtMs === 0 && archive !== null) needed.set(archive, `the request ${id}`);
+    for (const [key, { sinceMs, archives }] of store.values(GROUPING) as Iterable<[string, Grouping]>)
+      if (this.#house.clock.nowMs() - sinceMs < GROUPING_MS)
+        for (const archive of archives) needed.set(archive, `the backup of the group ${key.slice(GROUPING.length)}`);
     // Under way: also when its file is gone from the tip, and of a recover also those whose turn has not come.
     const begun = store.values(INTENTS);
     if (begun.size === 0) return needed;

@@ -9,6 +9,14 @@ export interface GroupBackedUp {
   readonly members: readonly (BackedUp & { readonly stack: string })[];
 }
 
+/** On disk: members of groups whose own archive is yet to come. A killed one is forgotten after a day. */
+export const GROUPING = 'grouping/';
+export const GROUPING_MS = 86_400_000;
+export interface Grouping {
+  readonly sinceMs: number;
+  readonly archives: readonly string[];
+}
+
 /** Throws NOT_FOUND for a group without deployed stacks; the archives that were made stay. */
 export async function backupGroup(
   bench: Workbench,
@@ -25,22 +33,31 @@ export async function backupGroup(
   const missing = stacks.find((name) => store.applied(name) === null);
   if (missing !== undefined) throw new Fault('NOT_FOUND', `stack ${missing} of group ${group} is not deployed`);
   const members: (BackedUp & { stack: string })[] = [];
-  for (const stack of stacks)
-    members.push({ stack, ...(await backup(bench, stack, { signal, note: (line) => note(`${stack}: ${line}`) })) });
-  const { bytes } = encodeGroup({
-    format: 'windlass-group',
-    version: 1,
-    madeAtMs: clock.nowMs(),
-    group,
-    members: members.map(({ stack, archive }) => ({ stack, archive })),
-    edges: stacks.flatMap((consumer) =>
-      Object.entries(at.fleet.stacks.get(consumer)?.integrate ?? {}).map(([plug, provider]) => ({
-        consumer,
-        plug,
-        provider,
-      })),
-    ),
-    windlass: settings.version,
-  });
-  return { archive: await archives.store.putManifest(bytes, archives.sign(bytes)), members };
+  const sinceMs = clock.nowMs();
+  try {
+    for (const stack of stacks) {
+      members.push({ stack, ...(await backup(bench, stack, { signal, note: (line) => note(`${stack}: ${line}`) })) });
+      // Hours may pass until the last one is made: no scheduled backup may push the first one beyond `keep`.
+      const grouping: Grouping = { sinceMs, archives: members.map((one) => one.archive) };
+      store.putValue(`${GROUPING}${group}`, grouping);
+    }
+    const { bytes } = encodeGroup({
+      format: 'windlass-group',
+      version: 1,
+      madeAtMs: clock.nowMs(),
+      group,
+      members: members.map(({ stack, archive }) => ({ stack, archive })),
+      edges: stacks.flatMap((consumer) =>
+        Object.entries(at.fleet.stacks.get(consumer)?.integrate ?? {}).map(([plug, provider]) => ({
+          consumer,
+          plug,
+          provider,
+        })),
+      ),
+      windlass: settings.version,
+    });
+    return { archive: await archives.store.putManifest(bytes, archives.sign(bytes)), members };
+  } finally {
+    store.deleteValue(`${GROUPING}${group}`);
+  }
 }
