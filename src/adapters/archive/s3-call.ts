@@ -100,7 +100,7 @@ export class S3Caller {
   async call(said: S3Request): Promise<Outcome> {
     const answer = await this.#send(said);
     if (answer.status >= 200 && answer.status < 300) return { kind: 'done', answer };
-    const refusal = refusalOf(answer.status, await answer.bytes(MAX_ERROR_BYTES).catch(() => new Uint8Array()));
+    const refusal = refusalOf(answer.status, await answer.bytes(MAX_ERROR_BYTES).catch(tooLongAsNone));
     throwCommon(refusal, this.shown, answer.header('x-amz-bucket-region'));
     return { kind: 'refused', refusal };
   }
@@ -173,6 +173,12 @@ export class S3Caller {
       throw error;
     }
   }
+}
+
+/** A page of somebody in between: its status is all that it says. What broke off is tried again, not judged by a half. */
+function tooLongAsNone(error: unknown): Uint8Array {
+  if (error instanceof Fault && error.code === 'ARCHIVE_DAMAGED') return new Uint8Array();
+  throw error;
 }
 
 function baseOf({ endpoint, bucket, region, pathStyle }: S3Place): URL {

@@ -47,6 +47,8 @@ export type S3Behaviour =
       readonly status: number;
       readonly code?: string;
       readonly headers?: Record<string, string>;
+      /** In the middle of saying why. */
+      readonly breaksOff?: boolean;
     }
   | { readonly kind: 'page'; readonly status: number }
   /** The connection goes away before, or after the work was done. */
@@ -153,6 +155,10 @@ export class S3Double {
       outgoing.writeHead(status, { 'content-type': 'application/xml', date: new Date().toUTCString(), ...headers });
       outgoing.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>as the test asked</Message></Error>`);
     };
+    if (how?.kind === 'answer' && how.breaksOff) {
+      outgoing.writeHead(how.status, { 'content-length': 1_000 });
+      return void outgoing.write('<?xml version="1.0"?><Error>', () => outgoing.destroy());
+    }
     if (how?.kind === 'answer') return refuse(how.status, how.code ?? 'SomeCode', how.headers);
     if (how?.kind === 'page') {
       outgoing.writeHead(how.status, { 'content-type': 'text/html' });

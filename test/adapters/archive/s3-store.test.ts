@@ -81,6 +81,13 @@ describe('the s3 store', () => {
     for (const work of asks(store, digest)) expect((await faultOf(work())).code).toBe(code);
   });
 
+  it('asks again when the reason of a refusal breaks off, rather than judge by a half of it', async () => {
+    const store = open();
+    double.behave = ({ nth }) => (nth === 1 ? { kind: 'answer', status: 404, breaksOff: true } : null);
+    expect(await store.hasBlob('b'.repeat(64))).toBe(false);
+    expect(double.calls).toHaveLength(2);
+  });
+
   it('says at once what is not there', async () => {
     const store = open();
     expect((await faultOf(store.manifest('b'.repeat(64)))).code).toBe('ARCHIVE_MISSING');
