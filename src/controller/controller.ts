@@ -7,6 +7,7 @@ import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { backoffMs } from '../core/status/backoff.ts';
 import type { Condition } from '../core/status/condition.ts';
+import { FAULT_REASONS } from '../core/status/fault-reason.ts';
 import { nextHealMs, recentHeals } from '../core/status/heal.ts';
 import type { Outcome, Verification } from '../core/status/settle.ts';
 import { inWindow } from '../core/status/window.ts';
@@ -18,7 +19,7 @@ import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { everDeployed, goneOf } from '../operations/gone.ts';
+import { everDeployed, goneOf, isOnRecord } from '../operations/gone.ts';
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
@@ -80,7 +81,9 @@ export class Controller {
   #fetchAgain = false;
   #sweeping: Promise<void> | null = null;
   #sweepAgain: string | null = null;
-  #engineLost = false;
+  #engineLost: Fault | null = null;
+  /** Why the source could not be read at the last look; undefined before the first. */
+  #sourceLost: Fault | null | undefined;
   /** The last look at the source saw it, and took what it saw. */
   #isSourceSeen = false;
   /** As of the last look. */
@@ -582,16 +585,23 @@ export class Controller {
   }
 
   #settleFleet(state: { kind: 'ok' } | { kind: 'source-unreachable'; fault: Fault }): void {
+    this.#sourceLost = state.kind === 'ok' ? null : state.fault;
+    this.#putFleet();
+  }
+
+  /** A source that cannot be read comes before an engine that is away: somebody may have to decide about it. */
+  #putFleet(): void {
     const { store, clock, redact } = this.#house;
     const before = store.conditions(FLEET).find((one) => one.type === 'Ready');
-    const reason =
-      state.kind === 'ok'
-        ? 'Succeeded'
-        : state.fault.code === 'HISTORY_REWRITTEN'
-          ? 'HistoryRewritten'
-          : 'SourceUnreachable';
-    const status = state.kind === 'ok' ? 'True' : 'False';
-    const message = state.kind === 'ok' ? '' : redact(state.fault.message);
+    // Before the source was asked, what was found out about it last holds.
+    if (this.#sourceLost === undefined && before?.status === 'False') return;
+    const lost = this.#sourceLost ?? this.#engineLost;
+    const [status, reason] = this.#sourceLost
+      ? (['False', this.#sourceLost.code === 'HISTORY_REWRITTEN' ? 'HistoryRewritten' : 'SourceUnreachable'] as const)
+      : this.#engineLost
+        ? (['Unknown', 'EngineUnreachable'] as const)
+        : (['True', 'Succeeded'] as const);
+    const message = lost ? redact(lost.message) : '';
     if (before?.status === status && before.reason === reason) return;
     const condition: Condition = {
       type: 'Ready',
@@ -602,21 +612,37 @@ export class Controller {
       sinceMs: clock.nowMs(),
     };
     store.putConditions(FLEET, [condition]);
-    if (state.kind !== 'ok') this.#say(FLEET, 'error', reason, message);
-    else if (before) this.#say(FLEET, 'info', 'SourceRecovered', 'the source answers again');
+    if (this.#sourceLost) this.#say(FLEET, 'error', reason, message);
+    else if (before?.status === 'False') this.#say(FLEET, 'info', 'SourceRecovered', 'the source answers again');
   }
 
+  /** Each time, since a push may bring a stack while the engine is away. Before the source was looked at it is not known which there are. */
   #lostEngine(error: unknown): void {
-    if (this.#engineLost || this.#stop.signal.aborted) return;
+    if (this.#stop.signal.aborted) return;
     const fault = asFault(error, 'ENGINE_UNREACHABLE');
-    this.#engineLost = true;
-    const names = this.#at ? [...this.#at.fleet.stacks.keys()] : [];
-    for (const name of names) this.#settle(name, null, { kind: 'unknown', fault });
-    this.#say(FLEET, 'error', 'EngineUnreachable', this.#house.redact(fault.message));
+    const wasLost = this.#engineLost !== null;
+    this.#engineLost ??= fault;
+    for (const name of this.#at ? [...this.#at.fleet.stacks.keys(), ...this.#at.fleet.broken.keys()] : [])
+      if (!this.#isUnknown(name, fault)) this.#settle(name, null, { kind: 'unknown', fault });
+    this.#putFleet();
+    if (!wasLost) this.#say(FLEET, 'error', 'EngineUnreachable', this.#house.redact(fault.message));
+  }
+
+  /** Is that said of it already? What could never be deployed has no state in an engine. */
+  #isUnknown(name: string, fault: Fault): boolean {
+    const { store } = this.#house;
+    if (this.#at?.fleet.broken.has(name) && !isOnRecord(store, name)) return true;
+    const ready = store.conditions(name).find((one) => one.type === 'Ready');
+    return (
+      ready?.status === 'Unknown' &&
+      ready.reason === FAULT_REASONS[fault.code] &&
+      ready.revision === this.#at?.revision.commit
+    );
   }
 
   #foundEngine(): void {
-    this.#engineLost = false;
+    this.#engineLost = null;
+    this.#putFleet();
     this.#say(FLEET, 'info', 'EngineRecovered', 'the engine answers again');
   }
 

@@ -77,5 +77,6 @@ export const FAULT_REASONS = {
   USAGE: 'Failed',
 } as const satisfies Record<FaultCode, Reason>;
 
-/** What was refused tells nothing about the stack: the vault could not be asked. */
-export const isSilent = (code: FaultCode): boolean => FAULT_REASONS[code] === 'Unknown';
+/** What was refused tells nothing about the stack: the vault, or the engine, could not be asked. */
+export const isSilent = (code: FaultCode): boolean =>
+  FAULT_REASONS[code] === 'Unknown' || code === 'ENGINE_UNREACHABLE';
