@@ -7,7 +7,7 @@ import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { blobOf, SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
 import { ACCESS_KEY, type S3Call, S3Double } from './s3-double.ts';
-import { asks, chunksOf, eachOnDouble, faultOf, readAll, s3PlaceOf } from './store-fixture.ts';
+import { asks, chunksOf, eachOnDouble, faultOf, putArchives, readAll, s3PlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 400, pauseMs: 2 };
 const KIB = 1024;
@@ -257,9 +257,7 @@ describe('the s3 store', () => {
   it('reads a list of many pages to its end, and trusts none that stops early', async () => {
     double.pageSize = 3;
     const store = open();
-    for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
-    for (let madeAtMs = 1; madeAtMs <= 8; madeAtMs++)
-      await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
+    await putArchives(store, 8);
     expect(await open().list()).toHaveLength(8);
     double.behave = (call) =>
       call.query.has('continuation-token') ? { kind: 'late-error', code: 'InternalError' } : null;
@@ -269,9 +267,7 @@ describe('the s3 store', () => {
   it('refuses a list that is longer than any store has, rather than hold it or a part of it', async () => {
     double.pageSize = 3;
     const store = open();
-    for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
-    for (let madeAtMs = 1; madeAtMs <= 4; madeAtMs++)
-      await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
+    await putArchives(store, 4);
     const fault = await faultOf(open({ mostKeys: 7 }).list());
     expect(fault).toMatchObject({ code: 'ARCHIVE_FAILED', message: expect.stringContaining('more than 7') });
     expect(await open({ mostKeys: 8 }).list()).toHaveLength(4);

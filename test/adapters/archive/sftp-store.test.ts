@@ -10,7 +10,7 @@ import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
 import { PASSWORD, SftpDouble } from './sftp-double.ts';
-import { asks, chunksOf, eachOnDouble, faultOf, readAll, sftpPlaceOf } from './store-fixture.ts';
+import { asks, chunksOf, eachOnDouble, faultOf, putArchives, readAll, sftpPlaceOf } from './store-fixture.ts';
 
 const PATIENCE = { tries: 3, deadlineMs: 700, pauseMs: 2 };
 
@@ -131,9 +131,7 @@ describe('the sftp store', () => {
 
   it('refuses a list that is longer than any store has, rather than hold it or a part of it', async () => {
     const store = open();
-    for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
-    for (let madeAtMs = 1; madeAtMs <= 4; madeAtMs++)
-      await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
+    await putArchives(store, 4);
     const fault = await faultOf(open({}, { mostKeys: 7 }).list());
     expect(fault).toMatchObject({ code: 'ARCHIVE_FAILED', message: expect.stringContaining('more than 7') });
     expect(await open({}, { mostKeys: 8 }).list()).toHaveLength(4);

@@ -4,12 +4,22 @@ import type { RemoteStore } from '../../../src/adapters/archive/remote-store.ts'
 import type { S3Place } from '../../../src/adapters/archive/s3-call.ts';
 import { pinnedKey } from '../../../src/adapters/archive/sftp-host-key.ts';
 import type { SftpPlace } from '../../../src/adapters/archive/sftp-link.ts';
+import { encodeManifest } from '../../../src/core/archive/manifest.ts';
 import { Fault } from '../../../src/core/fault.ts';
+import type { ArchiveStore } from '../../../src/ports/archive.ts';
+import { SAMPLE_TEXTS, sampleManifest } from '../../core/archive/sample.ts';
 import { ACCESS_KEY, type S3Double, SECRET_KEY } from './s3-double.ts';
 import { type SftpDouble, USER } from './sftp-double.ts';
 
 export async function* chunksOf(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
   for (const chunk of chunks) yield Buffer.from(chunk as string);
+}
+
+/** So many, of the same blobs. */
+export async function putArchives(store: ArchiveStore, count: number): Promise<void> {
+  for (const text of SAMPLE_TEXTS) await store.putBlob(chunksOf(text));
+  for (let madeAtMs = 1; madeAtMs <= count; madeAtMs++)
+    await store.putManifest(encodeManifest(sampleManifest({ madeAtMs })).bytes, 'signed');
 }
 
 export async function readAll(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
