@@ -36,7 +36,7 @@ import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
-import { everDeployed, type Gone, goneOf, isOnRecord } from './operations/gone.ts';
+import { everDeployed, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
@@ -46,12 +46,13 @@ import type { House } from './operations/house.ts';
 import { isHeld, leaseName } from './operations/leases.ts';
 import { accept, brokenLineage } from './operations/lineage.ts';
 import { maskModel } from './operations/mask-model.ts';
+import { type Succession, successionsOf } from './operations/ports-claimed.ts';
 import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
 import { hookLogs } from './operations/steps/run-hook.ts';
-import type { Judged, Surveyed } from './operations/survey.ts';
+import { comingOf, type Judged, type Surveyed } from './operations/survey.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';
 import { type Spoken, spokenOf } from './operations/trust/spoken.ts';
@@ -79,6 +80,8 @@ export interface PlanView {
   /** Stack → why its uninstall runs no hooks, although it had some. */
   readonly lostHooks: ReadonlyMap<string, string>;
   readonly gone: Gone;
+  /** Those of `gone` whose port a stack takes over: they go right before it comes, and stay when it cannot. */
+  readonly successions: readonly Succession[];
   /** '' when nothing is to be done. */
   readonly digest: string;
 }
@@ -217,29 +220,40 @@ export class Surface {
     return maskModel(await resolved.shown(), resolved.desired, this.house.redact);
   }
 
-  /** `withoutData`: also stacks whose data an authorised request has yet to bring. */
-  async plan(stacks: readonly string[] = [], { withoutData = false } = {}): Promise<PlanView> {
+  /** `withoutData`: also stacks whose data an authorised request has yet to bring. `prune` false: what left the fleet is to stay. */
+  async plan(stacks: readonly string[] = [], { withoutData = false, prune = true } = {}): Promise<PlanView> {
     const at = await this.fleet();
     const all = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
     for (const name of stacks) if (!all.includes(name)) throw this.#unknown(name, at);
     const names = stacks.length > 0 ? stacks : all;
     // Containers of others are listed, never looked into: one that is stuck is no concern of ours.
     const index = await this.bench.look.fresh(all);
-    const surveyed = await this.bench.survey(names, at, index);
+    const ever = everDeployed(this.house.store);
+    const gone = goneOf(at.fleet, stacks.length > 0 ? [] : ever, this.house.settings.pruneLimit);
+    const leaving = prune && gone.guard === null ? gone.removable : [];
+    const surveyed = await this.bench.survey(names, at, index, { now: leaving, all: leftOf(at.fleet, ever) });
     const held = await this.#held(surveyed, at, withoutData);
     const work = surveyed.filter(
       (one): one is Judged => one.kind === 'judged' && needsWork(one) && !held.has(one.name),
     );
-    const gone = goneOf(
-      at.fleet,
-      stacks.length > 0 ? [] : everDeployed(this.house.store),
-      this.house.settings.pruneLimit,
-    );
+    const successions = successionsOf(comingOf(surveyed), index, leaving);
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
     const denied = (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
     const around = await this.#aroundUninstalls(gone);
     const hooks = new Map([...work.map((one) => [one.name, previewHooks(one)] as const), ...around.hooks]);
-    return { at, surveyed, work, held, hooks, lostHooks: around.lost, denied, layers: at.fleet.layers, gone, digest };
+    return {
+      at,
+      surveyed,
+      work,
+      held,
+      hooks,
+      lostHooks: around.lost,
+      denied,
+      layers: at.fleet.layers,
+      gone,
+      successions,
+      digest,
+    };
   }
 
   async #aroundUninstalls({ removable }: Gone): Promise<{
@@ -309,7 +323,10 @@ export class Surface {
   }
 
   /** Makes a saved plan again. Throws PLAN_STALE when the repository or the engine moved since. */
-  async again(saved: SavedPlan, options: { readonly withoutData?: boolean } = {}): Promise<PlanView> {
+  async again(
+    saved: SavedPlan,
+    options: { readonly withoutData?: boolean; readonly prune?: boolean } = {},
+  ): Promise<PlanView> {
     const view = await this.plan(saved.stacks, options);
     if (view.digest !== saved.digest || view.gone.digest !== saved.prune)
       throw new Fault(
@@ -336,6 +353,8 @@ export class Surface {
   ): Promise<{
     readonly outcome: DeployOutcome | null;
     readonly removed: readonly RunRecord[];
+    /** Left running, since who takes their port over was not deployed. */
+    readonly kept: readonly Succession[];
     readonly failures: ReadonlyMap<string, Fault>;
   }> {
     if (view.denied) throw view.denied;
@@ -350,21 +369,31 @@ export class Surface {
         ...this.#tools(view),
         ...options,
         judged: work,
+        leaving: options.prune && view.gone.guard === null ? view.gone.removable : [],
       });
       for (const [name, fault] of outcome.failures) failures.set(name, fault);
       for (const one of work) await this.#settle(one, failures.get(one.name));
     }
-    const removed: RunRecord[] = [];
+    const kept: Succession[] = [];
+    const removed: RunRecord[] = [...(outcome?.removed ?? [])];
+    const done = new Set(outcome?.runs.filter((run) => run.outcome === 'succeeded').map((run) => run.stack));
     if (options.prune && view.gone.guard === null)
       for (const one of view.gone.removable)
         try {
+          if (removed.some((run) => run.stack === one.stack)) continue;
+          // What runs is not taken away for something that did not come.
+          const after = view.successions.find(({ leaver, by }) => leaver.stack === one.stack && !done.has(by));
+          if (after) {
+            kept.push(after);
+            continue;
+          }
           removed.push(
             await uninstall(this.bench, one, options.trigger, options.signal ?? new AbortController().signal),
           );
         } catch (error) {
           failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
         }
-    return { outcome, removed, failures };
+    return { outcome, removed, kept, failures };
   }
 
   /** What could not even be tried is on record too: a broken declaration, a refusal. */
@@ -793,5 +822,5 @@ export class Surface {
 }
 
 export type { ListedArchive } from './operations/archive/archives.ts';
-export type { SecretName, StackDiff };
+export type { SecretName, StackDiff, Succession };
 export { FLEET };

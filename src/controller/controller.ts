@@ -19,16 +19,17 @@ import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { everDeployed, goneOf, isOnRecord } from '../operations/gone.ts';
+import { everDeployed, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
 import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
+import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
 import { stacksWithHooksLeft, sweepHookJobs, takeUpHooks } from '../operations/steps/run-hook.ts';
-import type { Judged, Surveyed } from '../operations/survey.ts';
+import { comingOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
@@ -354,10 +355,14 @@ export class Controller {
     if (!at) return;
     this.#restoring = unfinishedRestores(this.#house);
     let surveyed: readonly Surveyed[];
+    let successions: readonly Succession[];
     try {
       const index = await this.#bench.look.fresh(everything ? [...at.fleet.stacks.keys()] : 'known');
       if (this.#engineLost) this.#foundEngine();
-      surveyed = await this.#bench.survey([...at.fleet.stacks.keys(), ...at.fleet.broken.keys()], at, index);
+      const leaving = this.#leaving(at);
+      const names = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
+      surveyed = await this.#bench.survey(names, at, index, leaving);
+      successions = successionsOf(comingOf(surveyed), index, leaving.now);
     } catch (error) {
       this.#lostEngine(error);
       return;
@@ -380,7 +385,7 @@ export class Controller {
         this.#queue.hint(one.name, trigger);
       }
     }
-    await this.#prune(at, trigger);
+    await this.#prune(at, trigger, successions);
   }
 
   /** Held stacks are settled in the sweep: they need no pass. */
@@ -397,7 +402,7 @@ export class Controller {
     let index: ObservedIndex;
     try {
       index = await this.#bench.look.fresh([name]);
-      [one] = await this.#bench.survey([name], at, index);
+      [one] = await this.#bench.survey([name], at, index, this.#leaving(at));
     } catch (error) {
       this.#lostEngine(error);
       return { kind: 'done' };
@@ -483,9 +488,11 @@ export class Controller {
         signal: this.#now.signal,
         worker: this.#slots,
         superseded: new Map([[one.name, superseded.signal]]),
+        leaving: healing ? [] : this.#leaving(one.at).now,
         ...(this.#options.progress ? { progress: this.#options.progress(one.name) } : {}),
       });
       fault = outcome.failures.get(one.name);
+      for (const { stack } of outcome.removed) this.#uninstalled(stack);
     } catch (error) {
       if (this.#stop.signal.aborted) return { kind: 'done' };
       fault = asFault(error, 'ENGINE_REFUSED');
@@ -656,7 +663,18 @@ export class Controller {
     return /^(network (destroy|connect|disconnect|create)|image (tag|untag|delete|load|pull|import))/.test(what);
   }
 
-  async #prune(at: FleetAt, trigger: string): Promise<void> {
+  #leaving(at: FleetAt): Leaving {
+    const { store, settings } = this.#house;
+    const ever = everDeployed(store);
+    const gone = goneOf(at.fleet, ever, settings.pruneLimit);
+    return { now: gone.guard === null ? gone.removable : [], all: leftOf(at.fleet, ever) };
+  }
+
+  #uninstalled(stack: string): void {
+    this.#say(stack, 'info', 'Uninstalled', 'it left the fleet; its volumes stay');
+  }
+
+  async #prune(at: FleetAt, trigger: string, successions: readonly Succession[]): Promise<void> {
     const { store, settings } = this.#house;
     const gone = goneOf(at.fleet, everDeployed(store), settings.pruneLimit);
     if (gone.removable.length === 0) return;
@@ -670,6 +688,14 @@ export class Controller {
     }
     for (const one of gone.removable) {
       if (this.#stop.signal.aborted) return;
+      // The deploy of who takes its port over takes it away; where that cannot come, what runs goes on.
+      const after = successions.find(({ leaver }) => leaver.stack === one.stack);
+      if (after) {
+        const ready = store.conditions(after.by).find(({ type }) => type === 'Ready');
+        const message = `it stays until stack ${after.by}, which takes its port ${after.port} over, can be deployed; windlass prune --confirm ${gone.digest} takes it away before`;
+        if (ready?.status === 'False') this.#settle(one.stack, null, { kind: 'prune-guarded', message });
+        continue;
+      }
       // The pass after it comes back here.
       if (this.#finishing.has(one.stack)) continue;
       // Its run ends first, superseded as by a newer push; the pass after it comes back here.
@@ -679,7 +705,7 @@ export class Controller {
       }
       try {
         await uninstall(this.#bench, one, trigger, this.#now.signal);
-        this.#say(one.stack, 'info', 'Uninstalled', 'it left the fleet; its volumes stay');
+        this.#uninstalled(one.stack);
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
         this.#say(one.stack, 'error', 'UninstallFailed', this.#house.redact(fault.message));

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { asFault, Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
+import type { Applied } from '../core/state/applied.ts';
 import type { RunRecord } from '../core/status/event.ts';
 import { assertFresh, planDigest } from '../engine/digest.ts';
 import { CancelledError } from '../engine/fan-out.ts';
@@ -10,12 +11,15 @@ import { multiplex, type Observer } from '../engine/observer.ts';
 import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
 import { Plan, type PlanData } from '../engine/plan.ts';
 import { type DeployRun, type DeployTarget, supersededFault } from './deploy-run.ts';
-import { noteInstalling } from './gone.ts';
+import { isOnRecord, noteInstalling } from './gone.ts';
 import { actionsOf, dueOf, operationOf } from './hooks-of.ts';
 import { holdLeases } from './leases.ts';
+import { successionsOf } from './ports-claimed.ts';
+import { putFilesBack } from './put-back.ts';
 import { appliedOf } from './steps/record.ts';
 import { deploySteps } from './steps/registry.ts';
 import type { Judged } from './survey.ts';
+import { uninstall } from './uninstall.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface DeployPlan {
@@ -27,8 +31,9 @@ export interface DeployPlan {
 export const DEPLOY_STEPS = [
   'finish-hooks',
   'mint-secrets',
-  'materialize',
   'pull-images',
+  'materialize',
+  'build-images',
   'pre-hooks',
   'converge',
   'settle',
@@ -104,6 +109,8 @@ export interface DeployOptions {
   readonly expected?: string;
   readonly worker?: DeployRun['worker'];
   readonly superseded?: DeployRun['superseded'];
+  /** What leaves the fleet with this deploy: whoever of them has a port that a stack takes over is uninstalled right before that comes. */
+  readonly leaving?: readonly Applied[];
 }
 
 export interface DeployOutcome {
@@ -111,6 +118,8 @@ export interface DeployOutcome {
   readonly runs: readonly RunRecord[];
   /** Stack → what went wrong. */
   readonly failures: ReadonlyMap<string, Fault>;
+  /** Uninstalls of `leaving` that made room. */
+  readonly removed: readonly RunRecord[];
 }
 
 /** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails per stack is in the outcome. */
@@ -119,6 +128,8 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const { house } = bench;
   const { store, clock } = house;
   const plan = planDeploy(judged, options.layers, house.settings.concurrency);
+  const removed: RunRecord[] = [];
+  const removing = new Map<string, Promise<void>>();
   if (options.expected !== undefined) assertFresh(options.expected, plan.digest);
   const id = clock.id();
   const run: DeployRun = {
@@ -128,6 +139,18 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     judged: new Map(judged.map((one) => [one.name, one])),
     worker: options.worker ?? null,
     ...(options.superseded ? { superseded: options.superseded } : {}),
+    async makeRoom(one, ctx) {
+      // Several may take over from the same one: it goes once.
+      for (const { leaver, port } of successionsOf([one], one.index, options.leaving ?? [])) {
+        let going = removing.get(leaver.stack);
+        if (!going && isOnRecord(store, leaver.stack)) {
+          ctx.note(`uninstall ${leaver.stack}, which left the fleet and has port ${port}`);
+          going = uninstall(bench, leaver, options.trigger, ctx.signal).then((record) => void removed.push(record));
+          removing.set(leaver.stack, going);
+        }
+        await going;
+      }
+    },
     hookEnded(stack, hook) {
       const record = store.runs({ stack, limit: 1 })[0] ?? runs.get(stack);
       if (!record) return;
@@ -205,9 +228,11 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     // What failed per stack is told per stack; only what concerns the run as a whole goes up.
     if (error instanceof DeclinedError || failures.size === 0) throw error;
   } finally {
+    // A restore goes back by itself, to other folders.
+    if (options.operation !== 'restore') for (const stack of failures.keys()) await putFilesBack(run, stack);
     leases?.release();
   }
-  return { digest: plan.digest, runs: [...runs.values()], failures };
+  return { digest: plan.digest, runs: [...runs.values()], failures, removed };
 }
 
 /** Intent is on disk before the first mutation. */
@@ -226,6 +251,7 @@ function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigge
     operation: operationOf(one, before),
     completedPhases: same ? before.completedPhases : [],
     converged: false,
+    ...(before?.touched ? { touched: true } : {}),
     lastFault: null,
   });
   const record: RunRecord = {

@@ -34,9 +34,13 @@ export function everDeployed(store: Store): readonly Applied[] {
 export const isOnRecord = (store: Store, stack: string): boolean =>
   everDeployed(store).some((one) => one.stack === stack);
 
-/** A document that cannot be read is never "gone": its stack is in `fleet.broken`. An error of the fleet as a whole freezes everything. */
+/** On record, and no longer declared. A document that cannot be read is never "gone": its stack is in `fleet.broken`. */
+export const leftOf = (fleet: LoadedFleet, applied: readonly Applied[]): readonly Applied[] =>
+  applied.filter((one) => !fleet.stacks.has(one.stack) && !fleet.broken.has(one.stack));
+
+/** An error of the fleet as a whole freezes everything. */
 export function goneOf(fleet: LoadedFleet, applied: readonly Applied[], pruneLimit: number): Gone {
-  const left = applied.filter((one) => !fleet.stacks.has(one.stack) && !fleet.broken.has(one.stack));
+  const left = leftOf(fleet, applied);
   const removable = left.filter((one) => one.prune);
   const kept = left.filter((one) => !one.prune);
   const allowed = Math.max(1, Math.floor(applied.length * pruneLimit));

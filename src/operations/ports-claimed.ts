@@ -1,58 +1,143 @@
 // Published ports: two stacks that want the same one, or a container outside the fleet that has it. Found before anything is touched.
+// A port of a stack that leaves the fleet in the same plan is free: it goes right before who takes the port over comes.
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import { Fault } from '../core/fault.ts';
-import type { Desired } from '../core/state/desired.ts';
+import type { Applied } from '../core/state/applied.ts';
+import type { Desired, PublishedPort as Port } from '../core/state/desired.ts';
 
 interface Claimant {
   readonly name: string;
   readonly resolved: { readonly desired: Desired };
 }
 
+interface Claim {
+  readonly hostIp: string;
+  readonly holder: string;
+  readonly project: string;
+}
+
+/** Stacks that are gone from the fleet: those that this plan takes away, and all of which something may still be there. */
+export interface Leaving {
+  readonly now: readonly Applied[];
+  readonly all: readonly Applied[];
+}
+
+export const NONE_LEAVING: Leaving = { now: [], all: [] };
+
 const everywhere = new Set(['', '0.0.0.0', '::']);
 const overlap = (a: string, b: string): boolean => a === b || everywhere.has(a) || everywhere.has(b);
+const keyOf = ({ published, protocol }: Pick<Port, 'published' | 'protocol'>): string => `${published}/${protocol}`;
+
+function wantedPorts({ services }: Desired): readonly { readonly port: Port; readonly service: string }[] {
+  return services
+    .filter(({ replicas }) => replicas > 0)
+    .flatMap(({ name, ports }) => ports.map((port) => ({ port, service: name })))
+    .filter(({ port }) => port.published !== 0);
+}
+
+function claimsOf(index: ObservedIndex, holderOf: (project: string, container: string) => string) {
+  const taken = new Map<string, Claim[]>();
+  for (const { state, ports, project, name } of index.observed.containers) {
+    if (state !== 'running' && state !== 'paused') continue;
+    for (const port of ports)
+      if (port.published !== 0) {
+        const key = keyOf(port);
+        const claim = { hostIp: port.hostIp, holder: holderOf(project, name), project };
+        (taken.get(key) ?? taken.set(key, []).get(key)!).push(claim);
+      }
+  }
+  return taken;
+}
 
 /** Stack → the fault that names both sides. The stack that already runs with a port keeps it; else the first by name. */
-export function clashesOf(stacks: readonly Claimant[], index: ObservedIndex): ReadonlyMap<string, Fault> {
-  interface Claim {
-    readonly hostIp: string;
-    readonly holder: string;
-    readonly project: string;
+export function clashesOf(
+  stacks: readonly Claimant[],
+  index: ObservedIndex,
+  leaving: Leaving = NONE_LEAVING,
+): ReadonlyMap<string, Fault> {
+  const byProject = new Map(stacks.map((stack) => [stack.resolved.desired.project, stack]));
+  const left = new Set(leaving.all.map((one) => one.project));
+  const goes = new Set(leaving.now.map((one) => one.project));
+  const taken = claimsOf(index, (project, container) =>
+    byProject.has(project) || left.has(project) ? `stack ${project}` : `container ${container}`,
+  );
+  interface Clash {
+    readonly key: string;
+    readonly service: string;
+    readonly port: Port;
+    readonly other: Claim;
+    /** The stack that has the port now and asks for it no more. */
+    readonly givenUpBy: string | null;
   }
-  const taken = new Map<string, Claim[]>();
-  const projects = new Set(stacks.map((stack) => stack.resolved.desired.project));
-  for (const container of index.observed.containers) {
-    if (container.state !== 'running' && container.state !== 'paused') continue;
-    for (const port of container.ports) {
-      if (port.published === 0) continue;
-      const key = `${port.published}/${port.protocol}`;
-      const holder = projects.has(container.project) ? `stack ${container.project}` : `container ${container.name}`;
-      (taken.get(key) ?? taken.set(key, []).get(key)!).push({
-        hostIp: port.hostIp,
-        holder,
-        project: container.project,
-      });
-    }
-  }
-  const clashes = new Map<string, Fault>();
+  const clashes = new Map<string, Clash>();
   for (const stack of [...stacks].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const { desired } = stack.resolved;
-    for (const service of desired.services) {
-      if (service.replicas === 0) continue;
-      for (const port of service.ports) {
-        if (port.published === 0) continue;
-        const key = `${port.published}/${port.protocol}`;
-        const claims = taken.get(key) ?? taken.set(key, []).get(key)!;
-        const other = claims.find((claim) => claim.project !== desired.project && overlap(claim.hostIp, port.hostIp));
-        if (other && !clashes.has(stack.name))
-          clashes.set(
-            stack.name,
-            new Fault('PORT_TAKEN', `stack ${stack.name} wants port ${key}, which ${other.holder} has`, {
-              data: { port: port.published, protocol: port.protocol, service: service.name, holder: other.holder },
-            }),
-          );
-        if (!other) claims.push({ hostIp: port.hostIp, holder: `stack ${stack.name}`, project: desired.project });
+    for (const { port, service } of wantedPorts(desired)) {
+      const key = keyOf(port);
+      const claims = taken.get(key) ?? taken.set(key, []).get(key)!;
+      const other = claims.find(
+        (claim) => claim.project !== desired.project && !goes.has(claim.project) && overlap(claim.hostIp, port.hostIp),
+      );
+      if (other && !clashes.has(stack.name)) {
+        const holder = byProject.get(other.project);
+        const isGivenUp = holder && !wantedPorts(holder.resolved.desired).some((one) => keyOf(one.port) === key);
+        clashes.set(stack.name, { key, service, port, other, givenUpBy: isGivenUp ? holder.name : null });
       }
+      if (!other) claims.push({ hostIp: port.hostIp, holder: `stack ${stack.name}`, project: desired.project });
     }
   }
-  return clashes;
+  /** Each waits for a port of the next, and the last for one of the first. */
+  const isCircle = (name: string): boolean => {
+    const seen = new Set<string>();
+    let next = clashes.get(name)?.givenUpBy ?? null;
+    while (next !== null && next !== name && !seen.has(next)) {
+      seen.add(next);
+      next = clashes.get(next)?.givenUpBy ?? null;
+    }
+    return next === name;
+  };
+  return new Map(
+    [...clashes].map(([name, { key, service, port, other, givenUpBy }]): [string, Fault] => {
+      const more = isCircle(name)
+        ? `; ${givenUpBy} waits in its turn for a port of ${name}: let one of them publish a free port in a commit of its own first, then swap`
+        : givenUpBy !== null
+          ? `; ${givenUpBy} gives it up in this commit: ${name} can be deployed after it`
+          : left.has(other.project)
+            ? '; that stack left the fleet and is not taken away yet'
+            : '';
+      const message = `stack ${name} wants port ${key}, which ${other.holder} has${more}`;
+      const { published, protocol } = port;
+      return [
+        name,
+        new Fault('PORT_TAKEN', message, { data: { port: published, protocol, service, holder: other.holder } }),
+      ];
+    }),
+  );
+}
+
+export interface Succession {
+  /** Who leaves. */
+  readonly leaver: Applied;
+  /** `8080/tcp`: what `by` takes over of it. */
+  readonly port: string;
+  readonly by: string;
+}
+
+/** Which of those that leave have ports of which these stacks: they go right before those come, and stay when those cannot. */
+export function successionsOf(
+  stacks: readonly Claimant[],
+  index: ObservedIndex,
+  leaving: readonly Applied[],
+): readonly Succession[] {
+  if (leaving.length === 0) return [];
+  const taken = claimsOf(index, (project) => project);
+  return leaving.flatMap((leaver) => {
+    for (const { name, resolved } of stacks)
+      for (const { port } of wantedPorts(resolved.desired)) {
+        const claims = taken.get(keyOf(port)) ?? [];
+        if (claims.some((claim) => claim.project === leaver.project && overlap(claim.hostIp, port.hostIp)))
+          return [{ leaver, port: keyOf(port), by: name }];
+      }
+    return [];
+  });
 }

@@ -13,7 +13,7 @@ import { forbidden } from './converge.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { hookDiagnostics } from './hook-check.ts';
 import type { House } from './house.ts';
-import { clashesOf } from './ports-claimed.ts';
+import { clashesOf, type Leaving, NONE_LEAVING } from './ports-claimed.ts';
 import { InvalidStack, type Resolved, type Resolver, treeDirOf } from './resolve.ts';
 
 export const editedKey = (stack: string): string => `edited/${stack}`;
@@ -53,12 +53,18 @@ export class Surveyor {
     this.#resolver = resolver;
   }
 
-  /** Judges `names` at their effective revision against one observation. */
-  async survey(names: readonly string[], at: FleetAt, index: ObservedIndex): Promise<readonly Surveyed[]> {
+  /** Judges `names` at their effective revision against one observation. What leaves the fleet with them has no claim on its ports. */
+  async survey(
+    names: readonly string[],
+    at: FleetAt,
+    index: ObservedIndex,
+    leaving: Leaving = NONE_LEAVING,
+  ): Promise<readonly Surveyed[]> {
     const judged = await Promise.all(names.map((name) => this.one(name, at, index)));
     const clashes = clashesOf(
       judged.filter((one): one is Judged => one.kind === 'judged'),
       index,
+      leaving,
     );
     const unfit = new Set(judged.filter((one) => one.kind !== 'judged').map((one) => one.name));
     for (const name of clashes.keys()) unfit.add(name);
@@ -152,6 +158,13 @@ export class Surveyor {
     return [...new Set([...now, ...before])];
   }
 }
+
+/** What a deploy would change, be it refused now. */
+export const comingOf = (surveyed: readonly Surveyed[]): readonly Judged[] =>
+  surveyed.flatMap((one) => {
+    const judged = one.kind === 'judged' ? one : one.kind === 'refused' ? one.judged : null;
+    return judged && judged.diff.changes.length > 0 ? [judged] : [];
+  });
 
 /** A stack whose provider cannot be deployed is not begun: it would only fail at its network or its login. */
 function providerMissing(one: Judged, unfit: ReadonlySet<string>): Fault | null {

@@ -9,6 +9,7 @@ import { FleetReader } from './fleet-at.ts';
 import { hooksDigestOf } from './hooks-of.ts';
 import type { House } from './house.ts';
 import { Look } from './look.ts';
+import type { Leaving } from './ports-claimed.ts';
 import { Resolver } from './resolve.ts';
 import { type Judged, type Surveyed, Surveyor } from './survey.ts';
 
@@ -49,8 +50,13 @@ export class Workbench {
   }
 
   /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead. */
-  async survey(names: readonly string[], at: FleetAt, index: ObservedIndex): Promise<readonly Surveyed[]> {
-    const surveyed = await this.surveyor.survey(names, at, index);
+  async survey(
+    names: readonly string[],
+    at: FleetAt,
+    index: ObservedIndex,
+    leaving?: Leaving,
+  ): Promise<readonly Surveyed[]> {
+    const surveyed = await this.surveyor.survey(names, at, index, leaving);
     return Promise.all(
       surveyed.map(async (one) => {
         const refused = one.kind === 'judged' ? this.refused(one.name) : null;

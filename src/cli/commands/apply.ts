@@ -6,7 +6,15 @@ import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { plural } from '../views/diagnostic.ts';
 import { formatFault } from '../views/fault.ts';
-import { errorExit, formatPlan, formatRemoved, hasChanges, leftOutExit, leftOutJson } from '../views/plan.ts';
+import {
+  errorExit,
+  formatKept,
+  formatPlan,
+  formatRemoved,
+  hasChanges,
+  leftOutExit,
+  leftOutJson,
+} from '../views/plan.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -36,7 +44,8 @@ export const command: Command = {
     const desk = await surface();
     const ndjson = textFlag(flags, 'output') === 'ndjson';
     const withoutData = flags['without-data'] === true;
-    const planned = saved ? await desk.again(saved, { withoutData }) : await desk.plan(stacks, { withoutData });
+    const wanted = { withoutData, prune: !flags['no-prune'] };
+    const planned = saved ? await desk.again(saved, wanted) : await desk.plan(stacks, wanted);
     const view = flags['no-prune'] ? { ...planned, gone: { ...planned.gone, removable: [] } } : planned;
     // Machines get what was done as data; the plan is then for the person who looks on.
     if (json || ndjson) io.words(formatPlan(io.inWords, view));
@@ -61,6 +70,7 @@ export const command: Command = {
     const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData });
     for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
     for (const run of result.removed) io.words(formatRemoved(run));
+    for (const one of result.kept) io.words(formatKept(one));
     const runs = result.outcome?.runs ?? [];
     const done = runs.filter((run) => run.outcome === 'succeeded').length;
     const left = view.work.length - runs.length;
@@ -68,6 +78,7 @@ export const command: Command = {
       io.json({
         runs,
         removed: result.removed,
+        kept: result.kept.map(({ leaver, by, port }) => ({ stack: leaver.stack, until: by, port })),
         failures: Object.fromEntries(
           [...result.failures].map(([name, { code, message, data }]) => [name, { code, message, data }]),
         ),

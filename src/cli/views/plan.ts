@@ -4,7 +4,7 @@ import { formatStackDiff } from '../../core/plan/format.ts';
 import type { Hold } from '../../core/state/applied.ts';
 import { formatRevision } from '../../core/state/revision.ts';
 import type { RunRecord } from '../../core/status/event.ts';
-import type { PlanView } from '../../surface.ts';
+import type { PlanView, Succession } from '../../surface.ts';
 import { EXIT, exitOf } from '../exit.ts';
 import type { Painter } from '../io.ts';
 import { formatDiagnostic, inReadingOrder, plural } from './diagnostic.ts';
@@ -39,9 +39,12 @@ export function countChanges(view: PlanView): ReadonlyMap<string, number> {
     if (count > 0) counts.set(word, (counts.get(word) ?? 0) + count);
   };
   for (const one of view.work) for (const change of one.diff.changes) add(wordOf(change), 1);
-  add('uninstall', view.gone.guard === null ? view.gone.removable.length : 0);
+  const stays = view.successions.filter(({ by }) => !isWork(view, by)).length;
+  add('uninstall', view.gone.guard === null ? view.gone.removable.length - stays : 0);
   return new Map([...counts].sort(([a], [b]) => WORDS.indexOf(a) - WORDS.indexOf(b)));
 }
+
+const isWork = ({ work }: PlanView, stack: string): boolean => work.some(({ name }) => name === stack);
 
 /** Changes something that runs; without it a plan has at most things to remember. */
 export function hasChanges(view: PlanView): boolean {
@@ -96,7 +99,7 @@ export function formatPlan(io: Painter, view: PlanView): string {
     lines.push(
       `${io.paint('bold', one.stack)}: left the fleet`,
       view.gone.guard === null
-        ? `  ${io.paint('red', '-')} uninstall: containers and networks; volumes stay`
+        ? `  ${io.paint('red', '-')} uninstall: containers and networks; volumes stay${formatSuccession(view, one.stack)}`
         : '    waits for a word: see below',
       ...formatHooks(io, view, one.stack),
       ...formatLost(io, view.lostHooks.get(one.stack)),
@@ -118,6 +121,18 @@ export function formatPlan(io: Painter, view: PlanView): string {
   lines.push(formatSummary(view));
   return lines.join('\n');
 }
+
+/** When it goes, where that is not at the end. */
+function formatSuccession(view: PlanView, stack: string): string {
+  const one = view.successions.find(({ leaver }) => leaver.stack === stack);
+  if (one === undefined) return '';
+  return isWork(view, one.by)
+    ? `; right before ${one.by} comes, which takes its port ${one.port} over`
+    : `; not before ${one.by} can be deployed, which takes its port ${one.port} over`;
+}
+
+export const formatKept = ({ leaver, by, port }: Succession): string =>
+  `left ${leaver.stack} running: ${by}, which takes its port ${port} over, was not deployed`;
 
 /** In the order in which they run, around the change. */
 function formatHooks(io: Painter, view: PlanView, stack: string): string[] {
@@ -212,6 +227,9 @@ export function planJson(view: PlanView): unknown {
       };
     }),
     uninstall: [...names],
+    uninstallBefore: Object.fromEntries(
+      view.successions.map(({ leaver, by, port }) => [leaver.stack, { stack: by, port }]),
+    ),
     uninstallHooks: Object.fromEntries([...names].map((stack) => [stack, view.hooks.get(stack) ?? []])),
     lostHooks: Object.fromEntries([...view.lostHooks].filter(([stack]) => names.has(stack))),
     kept: view.gone.kept.map((one) => one.stack),

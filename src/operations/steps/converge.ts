@@ -36,11 +36,16 @@ export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget>
           const judged = await judgedOf(run, { cache: ctx.cache, fresh: round > 1 || ctx.fresh }, payload.stack);
           const changes = round === 1 ? judged.diff.changes : judged.diff.changes.filter(isForUs);
           if (changes.length === 0) break;
+          if (round === 1) await run.makeRoom?.(judged, ctx);
           if (round > ROUNDS)
             throw new Fault(
               'COMPOSE_FAILED',
               `still differs after ${ROUNDS} rounds: ${changes.map(formatChange).join('; ')}`,
             );
+          if (round === 1) {
+            const attempt = store.attempt(payload.stack);
+            if (attempt) store.putAttempt({ ...attempt, touched: true });
+          }
           await carryOut(run.house, { ...judged, diff: { ...judged.diff, changes } }, ctx);
           store.deleteValue(editedKey(payload.stack));
         }

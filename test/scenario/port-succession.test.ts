@@ -1,0 +1,94 @@
+// A published port changes hands within one commit: what runs is taken away only for something that comes.
+import { afterEach, describe, expect, it } from 'vitest';
+import { Controller } from '../../src/controller/controller.ts';
+import { windlass } from '../cli/fake-terminal.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const on = (port: number, image = 'busybox:1') =>
+  `services:\n  w:\n    image: windlass-test/${image}\n    ports: ["127.0.0.1:${port}:80"]\n`;
+const PLAIN = 'services:\n  w:\n    image: windlass-test/busybox:1\n';
+
+describe('a port that changes hands', () => {
+  const houses: SimHouse[] = [];
+  afterEach(() => {
+    for (const house of houses.splice(0)) house.dispose();
+  });
+  async function deployed(files: Record<string, string>): Promise<SimHouse> {
+    const sim = new SimHouse();
+    houses.push(sim);
+    sim.source.push(files);
+    expect((await windlass(sim, ['apply', '--yes'])).code).toBe(0);
+    return sim;
+  }
+  const run = (sim: SimHouse, line: string) => windlass(sim, line.split(' '));
+  const running = (sim: SimHouse) =>
+    ['old', 'new', 'a', 'b'].filter((stack) => sim.world.containersOf(stack).some((one) => one.state === 'running'));
+  const renamed = (image?: string) => ({ 'stacks/old': null, 'stacks/new/compose.yaml': on(28091, image) });
+
+  it('a stack that is renamed: one apply takes the old one away right before the new one comes, and the plan says so', async () => {
+    const sim = await deployed({ 'stacks/old/compose.yaml': on(28091), 'stacks/a/compose.yaml': PLAIN });
+    sim.source.push(renamed());
+    const plan = await run(sim, 'plan');
+    expect(plan.code).toBe(0);
+    expect(plan.out).toContain('volumes stay; right before new comes, which takes its port 28091/tcp over');
+    const { code, err } = await run(sim, 'apply --yes');
+    expect([code, err]).toEqual([0, expect.stringContaining('uninstalled old')]);
+    expect(err).toContain('1 deployed, 1 uninstalled');
+    expect(running(sim)).toEqual(['new', 'a']);
+    expect((await run(sim, 'plan')).out).toContain('nothing to do');
+  });
+
+  it('the old one runs on when the new one cannot come, and apply says so', async () => {
+    const sim = await deployed({ 'stacks/old/compose.yaml': on(28091), 'stacks/a/compose.yaml': PLAIN });
+    sim.source.push(renamed('web:7'));
+    const { code, err } = await run(sim, 'apply --yes');
+    expect(code).toBe(1);
+    expect(err).toContain('left old running: new, which takes its port 28091/tcp over, was not deployed');
+    expect(running(sim)).toEqual(['old', 'a']);
+    sim.world.addImage('windlass-test/web:7');
+    expect((await run(sim, 'apply --yes')).code).toBe(0);
+    expect(running(sim)).toEqual(['new', 'a']);
+  });
+
+  it('is refused where the old one is to stay', async () => {
+    const sim = await deployed({ 'stacks/old/compose.yaml': on(28091), 'stacks/a/compose.yaml': PLAIN });
+    sim.source.push(renamed());
+    for (const line of ['apply --yes --no-prune', 'apply --yes --stack new']) {
+      const { code, err, out } = await run(sim, line);
+      expect(code).toBe(1);
+      expect(out + err).toContain('which stack old has; that stack left the fleet and is not taken away yet');
+      expect(running(sim)).toEqual(['old', 'a']);
+    }
+  });
+
+  it('the controller brings the new one, and until it can, the old one runs', async () => {
+    const sim = await deployed({ 'stacks/old/compose.yaml': on(28091), 'stacks/a/compose.yaml': PLAIN });
+    const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+    await sim.run(controller.start());
+    try {
+      sim.source.push(renamed('web:7'));
+      const failed = () => sim.house.store.runs({ stack: 'new', limit: 9 }).some((one) => one.outcome === 'failed');
+      for (let tries = 0; tries < 100 && !failed(); tries++) await sim.run(sim.clock.sleep(100));
+      expect(failed()).toBe(true);
+      expect(running(sim)).toEqual(['old', 'a']);
+      sim.world.addImage('windlass-test/web:7');
+      const ready = () => sim.house.store.conditions('new').find((one) => one.type === 'Ready')?.status;
+      for (let tries = 0; tries < 100 && ready() !== 'True'; tries++) await sim.run(sim.clock.sleep(500));
+      expect(running(sim)).toEqual(['new', 'a']);
+      expect(sim.house.store.events({ stack: 'old', limit: 9 }).map((one) => one.reason)).toContain('Uninstalled');
+    } finally {
+      await sim.run(controller.stop());
+    }
+  });
+
+  it('two stacks that swap their ports in one commit are told to do it in two', async () => {
+    const sim = await deployed({ 'stacks/a/compose.yaml': on(28091), 'stacks/b/compose.yaml': on(28092) });
+    sim.source.push({ 'stacks/a/compose.yaml': on(28092), 'stacks/b/compose.yaml': on(28091) });
+    const { code, out } = await run(sim, 'plan');
+    expect(code).toBe(1);
+    expect(out).toContain(
+      'stack a wants port 28092/tcp, which stack b has; b waits in its turn for a port of a: let one of them publish a free port in a commit of its own first, then swap',
+    );
+    expect(running(sim)).toEqual(['a', 'b']);
+  });
+});
