@@ -14,7 +14,7 @@ import { parseDocument } from '../core/spec/document.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Desired, Model } from '../core/state/desired.ts';
 import type { FileToWrite } from '../ports/files.ts';
-import { generationOf } from './archive/generations.ts';
+import { filesInPlace, generationOf } from './archive/generations.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
 import { markSecrets, type OpenedSecrets, openSecrets, type SecretMarks } from './secrets.ts';
@@ -213,6 +213,7 @@ export class Resolver {
       // Before Compose may quote one in a complaint.
       for (const [name, value] of Object.entries(prepared.environment))
         if (isSecretValue(name, value)) this.#house.hide(value);
+      const variant = this.#variants(stack, at)[0] ?? {};
       const context: ProjectContext = {
         stack: stack.name,
         revision: at.revision.commit,
@@ -221,12 +222,12 @@ export class Resolver {
         projectDir: projectDirOf(settings.stateDir, stack),
         inputDigest,
         composeVersion: this.#composeVersion ?? '',
-        files: stack.files,
+        // Also those below a folder that a restore put beside the one of its name.
+        files: filesInPlace(stack.files, variant.generation ?? null),
         extensions: prepared.extensions,
         owners: prepared.owners,
         salt: this.#saltNow(),
       };
-      const variant = this.#variants(stack, at)[0] ?? {};
       const closed = await this.#config(stack, context, prepared, variant, signal);
       const secrets = secretsOf(stack, prepared, closed);
       const { values, unminted, marks } = await this.#open(secrets, at, use);

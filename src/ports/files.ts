@@ -7,6 +7,8 @@ export interface FileToWrite {
   readonly oid: string;
   /** Keep the inode and write in place: for single-file mounts whose service gets a signal. */
   readonly inPlace?: boolean;
+  /** What somebody else made of it stays, as long as git holds what it held: for mounts that do not follow their files. */
+  readonly keepsEdits?: boolean;
 }
 
 /** What Windlass wrote into a folder: path → `mode oid`. */
@@ -14,12 +16,14 @@ export type Written = Readonly<Record<string, string>>;
 
 export interface Files {
   /** Makes `directory` hold exactly `files` beside what others wrote there. Unchanged files keep their inodes. Returns what is written now.
-   * Throws FILES_FAILED naming the path; nothing is half written then. */
+   * A file of somebody else, with content that `isKnown` (by the object id that git would give it) does not know, is never replaced. Without
+   * `isKnown` none is known. Throws FILES_FAILED naming the path; nothing is half written then. */
   materialize(input: {
     readonly directory: string;
     readonly files: readonly FileToWrite[];
     readonly before: Written;
     readonly read: (oid: string) => Promise<Uint8Array>;
+    readonly isKnown?: (oid: string) => Promise<boolean>;
     readonly signal?: AbortSignal;
   }): Promise<Written>;
   /** A fresh empty folder that only we can read, for one render; removed by `dispose`. */

@@ -27,6 +27,12 @@ export function factsOf(stats: BigIntStats): string {
   return [stats.size, stats.ino, stats.mtimeNs, stats.ctimeNs].join(':');
 }
 
+/** The line of a file that somebody else made: it never is what we wrote. */
+export const lineOfOthers = (file: Pick<FileToWrite, 'mode' | 'oid'>): string => `${file.mode} ${file.oid} ${OTHERS}`;
+
+/** Facts of a file that we did not write. */
+export const OTHERS = '-';
+
 /** Is it of the kind and with the executable bit that `mode` asks for? Other permissions are left to the containers. */
 export function hasMode(stats: BigIntStats, mode: string): boolean {
   if (mode === '120000') return stats.isSymbolicLink();
@@ -51,25 +57,32 @@ export async function hasContent(
   oid: string,
   known: KnownFile | null,
 ): Promise<boolean> {
-  if (known?.oid === oid && known.facts !== '' && !known.facts.startsWith(`${stats.size}:`)) return false;
-  if (stats.size > MAX_READ_BYTES) return false;
+  if (known?.oid === oid && SIZE.test(known.facts) && !known.facts.startsWith(`${stats.size}:`)) return false;
+  return (await oidOf(path, stats)) === oid;
+}
+
+const SIZE = /^\d+:/;
+
+/** The object id that git would give it; null when it is too large, no file and no link, or cannot be read. */
+export async function oidOf(path: string, stats: BigIntStats): Promise<string | null> {
+  if (stats.size > MAX_READ_BYTES) return null;
   if (stats.isSymbolicLink()) {
     const target = await readlink(path, 'buffer').catch(() => null);
-    return target !== null && blobId(target.length, [target]) === oid;
+    return target === null ? null : blobId(target.length, [target]);
   }
-  if (!stats.isFile()) return false;
+  if (!stats.isFile()) return null;
   // Not waiting: the file may have been swapped for a pipe since it was looked at.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   const file = await open(path, flags).catch(() => null);
-  if (file === null) return false;
+  if (file === null) return null;
   try {
     const now = await file.stat({ bigint: true });
-    if (!now.isFile() || now.ino !== stats.ino || now.size !== stats.size) return false;
+    if (!now.isFile() || now.ino !== stats.ino || now.size !== stats.size) return null;
     const hash = createHash('sha1').update(`blob ${now.size}\0`);
     for await (const chunk of file.createReadStream({ autoClose: false, end: Number(now.size) })) hash.update(chunk);
-    return hash.digest('hex') === oid;
+    return hash.digest('hex');
   } catch {
-    return false;
+    return null;
   } finally {
     await file.close();
   }

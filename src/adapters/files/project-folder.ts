@@ -7,7 +7,17 @@ import { chmod, lstat, mkdir, open, readdir, rename, rm, rmdir, stat, symlink, u
 import { join, resolve } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Files, FileToWrite, Written } from '../../ports/files.ts';
-import { factsOf, formatLine, hasContent, hasKind, hasMode, parseLine } from './file-facts.ts';
+import {
+  factsOf,
+  formatLine,
+  hasContent,
+  hasKind,
+  hasMode,
+  lineOfOthers,
+  OTHERS,
+  oidOf,
+  parseLine,
+} from './file-facts.ts';
 import { InTheWay, OpenFolder } from './open-folder.ts';
 import { ScratchFolders } from './scratch-folders.ts';
 
@@ -175,6 +185,7 @@ class Materialization {
         this.#input.signal?.throwIfAborted();
         const name = nameOf(file.path);
         if (await this.#isKept(folder, name, file)) return;
+        await this.#refuseOthers(folder, name, file);
         const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}` };
         const bytes = await this.#input.read(file.oid);
         staged.push(entry);
@@ -193,12 +204,35 @@ class Materialization {
     const known = parseLine(this.#input.before[file.path] ?? '');
     const isUntouched = known.facts !== '' && known.facts === factsOf(stats);
     const isSame = isUntouched ? known.oid === file.oid : await hasContent(folder.at(name), stats, file.oid, known);
+    if (!isSame && file.keepsEdits && !isUntouched && (known.oid === '' || known.oid === file.oid)) {
+      this.#written[file.path] = known.facts === '' ? lineOfOthers(file) : this.#input.before[file.path]!;
+      return true;
+    }
     if (!isSame) return false;
     if (hasMode(stats, file.mode)) {
       this.#written[file.path] = formatLine(file, stats);
       return true;
     }
     return this.#setMode(folder, name, file);
+  }
+
+  /** What an app wrote is data: git may not take its place because it bears the same name. What git knows can be had again. */
+  async #refuseOthers(folder: OpenFolder, name: string, file: FileToWrite): Promise<void> {
+    if (!this.#isLasting) return;
+    const stats = await lookAt(folder, name);
+    // Links and pipes hold nothing; a folder is judged when a file is to take its place.
+    if (!stats?.isFile()) return;
+    const known = parseLine(this.#input.before[file.path] ?? '');
+    const isOurs = known.facts !== '' && known.facts !== OTHERS;
+    if (isOurs && !file.keepsEdits) return;
+    const oid = await oidOf(folder.at(name), stats);
+    if (oid !== null && (oid === known.oid || (await this.#input.isKnown?.(oid)))) return;
+    throw new InTheWay(
+      file.path,
+      isOurs
+        ? 'was changed here and in git since it was written: it stays as it is until one of them is taken back'
+        : 'was not written by Windlass and is not in git, which now has another file of this name: rename one of them, or move this one away',
+    );
   }
 
   /** False when it is not ours to change: then it is replaced by one that is. */

@@ -33,6 +33,8 @@ export interface Attempt {
   readonly completedPhases: readonly string[];
   /** Set once converge succeeded: only settle and post hooks remain. */
   readonly converged: boolean;
+  /** Set before the first call of converge, and kept by the tries that follow: what runs may be no longer what is on record as deployed. */
+  readonly touched?: boolean;
   readonly lastFault: { readonly code: string; readonly message: string } | null;
 }
 

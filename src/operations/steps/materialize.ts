@@ -1,21 +1,42 @@
 // Step: the stack's project folder holds the files of the revision.
+
+import { Fault } from '../../core/fault.ts';
+import type { Generation } from '../../core/render/variant.ts';
+import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { Step } from '../../engine/step.ts';
 import type { FileToWrite } from '../../ports/files.ts';
+import type { Source } from '../../ports/source.ts';
+import type { Store } from '../../ports/store.ts';
 import { filesInPlace, generationOf } from '../archive/generations.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
 import { FILE_BYTES, filesToWrite, treeDirOf } from '../resolve.ts';
 import { editedKey, type Judged } from '../survey.ts';
 
-/** Files whose readers are only signalled keep their inode; everything else is replaced by rename. */
-function filesOf(judged: Judged, treeDir: string): readonly FileToWrite[] {
-  const inPlace = new Set(
-    judged.resolved.desired.services.flatMap((service) =>
-      service.mounts.filter((mount) => mount.onChange.kind === 'signal').map((mount) => mount.source),
-    ),
-  );
-  return filesToWrite(judged.stack).map((file) =>
-    inPlace.has(`${treeDir}/${file.path}`) ? { ...file, inPlace: true } : file,
-  );
+/**
+ * Files whose readers are only signalled keep their inode; everything else is replaced by rename. What only services mount that are to take no
+ * notice of changes is theirs once it is there.
+ */
+function filesOf(judged: Judged, treeDir: string, generation: Generation | null): readonly FileToWrite[] {
+  const mounts = judged.resolved.desired.services.flatMap((service) => service.mounts);
+  return filesInPlace(filesToWrite(judged.stack), generation).map((file) => {
+    const path = `${treeDir}/${file.path}`;
+    const over = mounts.filter(({ source }) => source === path || path.startsWith(`${source}/`));
+    if (over.some((mount) => mount.source === path && mount.onChange.kind === 'signal'))
+      return { ...file, inPlace: true };
+    const isTheirs = over.length > 0 && over.every((mount) => mount.onChange.kind === 'ignore');
+    return isTheirs ? { ...file, keepsEdits: true } : file;
+  });
+}
+
+async function isInGit(source: Pick<Source, 'blob'>, oid: string): Promise<boolean> {
+  try {
+    await source.blob(oid, FILE_BYTES);
+    return true;
+  } catch (error) {
+    if (error instanceof Fault && error.code === 'GIT_TOO_LARGE') return true;
+    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    throw error;
+  }
 }
 
 /** A file that was only intended before a crash ends in `?` and is written again. */
@@ -23,7 +44,7 @@ const isWritten = (line: string | undefined, entry: { readonly mode: string; rea
   line?.startsWith(`${entry.mode} ${entry.oid}`) === true && !line.endsWith('?');
 
 export function materialize(run: DeployRun): Step<DeployTarget> {
-  const { files, store, settings, source } = run.house;
+  const { files, store } = run.house;
   return {
     name: 'materialize',
     title: 'write the files of the revision',
@@ -32,37 +53,52 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
     applicable: () => true,
     async check(ctx, { payload }) {
       const judged = await judgedOf(run, ctx, payload.stack);
-      const written = store.written(payload.stack);
-      const wanted = filesInPlace(judged.stack.files, generationOf(store, payload.stack));
-      const same =
-        wanted.length === Object.keys(written).length && wanted.every((entry) => isWritten(written[entry.path], entry));
       const edited = judged.diff.changes.some((change) => change.cause === 'file-edited');
       // After an execute the folder was just written: what is edited again meanwhile is the next pass's.
       const there = await files.exists(judged.resolved.desired.projectDir);
-      return { satisfied: same && there && (ctx.fresh || !edited) };
+      return { satisfied: areWritten(store, judged.stack) && there && (ctx.fresh || !edited) };
     },
     async execute(ctx, { payload }) {
-      const judged = await judgedOf(run, ctx, payload.stack);
-      // On record before the files are mended: the containers that saw the edit are still to be made anew, also after a crash.
-      const edits = await run.bench.surveyor.edited(payload.stack, judged.resolved);
-      if (edits.length > 0) store.putValue(editedKey(payload.stack), edits);
-      const directory = treeDirOf(settings.stateDir, payload.stack);
-      const before = store.written(payload.stack);
-      const wanted = filesInPlace(filesOf(judged, directory), generationOf(store, payload.stack));
-      // Listed before they are written: after a crash they are still known as ours.
-      const intended = Object.fromEntries(
-        wanted.filter((file) => !before[file.path]).map((file) => [file.path, `${file.mode} ${file.oid} ?`]),
-      );
-      store.putWritten(payload.stack, { ...before, ...intended });
-      const written = await files.materialize({
-        directory,
-        files: wanted,
-        before: store.written(payload.stack),
-        read: (oid) => source.blob(oid, FILE_BYTES),
-        signal: ctx.signal,
-      });
-      store.putWritten(payload.stack, written);
-      await files.ensureFolder(judged.resolved.desired.projectDir);
+      await writeFiles(run, await judgedOf(run, ctx, payload.stack), ctx.signal);
     },
   };
+}
+
+/** By what is on record alone. */
+export function areWritten(store: Store, stack: LoadedStack): boolean {
+  const written = store.written(stack.name);
+  const wanted = filesInPlace(stack.files, generationOf(store, stack.name));
+  return (
+    wanted.length === Object.keys(written).length && wanted.every((entry) => isWritten(written[entry.path], entry))
+  );
+}
+
+export async function writeFiles(
+  { house, bench }: Pick<DeployRun, 'house' | 'bench'>,
+  judged: Judged,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { files, store, settings, source } = house;
+  const { name } = judged;
+  // On record before the files are mended: the containers that saw the edit are still to be made anew, also after a crash.
+  const edits = await bench.surveyor.edited(name, judged.resolved);
+  if (edits.length > 0) store.putValue(editedKey(name), edits);
+  const directory = treeDirOf(settings.stateDir, name);
+  const before = store.written(name);
+  const wanted = filesOf(judged, directory, generationOf(store, name));
+  // Listed before they are written: after a crash they are still known as ours.
+  const intended = Object.fromEntries(
+    wanted.filter((file) => !before[file.path]).map((file) => [file.path, `${file.mode} ${file.oid} ?`]),
+  );
+  store.putWritten(name, { ...before, ...intended });
+  const written = await files.materialize({
+    directory,
+    files: wanted,
+    before: store.written(name),
+    read: (oid) => source.blob(oid, FILE_BYTES),
+    isKnown: (oid) => isInGit(source, oid),
+    ...(signal ? { signal } : {}),
+  });
+  store.putWritten(name, written);
+  await files.ensureFolder(judged.resolved.desired.projectDir);
 }

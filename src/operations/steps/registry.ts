@@ -4,7 +4,7 @@ import type { DeployRun, DeployTarget } from '../deploy-run.ts';
 import { converge } from './converge.ts';
 import { materialize } from './materialize.ts';
 import { mintSecrets } from './mint-secrets.ts';
-import { pullImages } from './pull-images.ts';
+import { buildImages, pullImages } from './pull-images.ts';
 import { record } from './record.ts';
 import { finishHooks, runHooks } from './run-hook.ts';
 import { settle } from './settle.ts';
@@ -16,8 +16,9 @@ export function deploySteps(run: DeployRun): readonly Step<DeployTarget>[] {
   return [
     finishHooks(run),
     mintSecrets(run),
-    materialize(run),
     pullImages(run),
+    materialize(run),
+    buildImages(run),
     runHooks(run, 'before'),
     converge(run, longest),
     settle(run, timeoutOf),

@@ -49,13 +49,15 @@ function blob(text: string | Buffer): string {
 }
 
 type Mode = FileToWrite['mode'];
-/** Path → content, or [content, mode], or [content, mode, in place]. */
-type Wanted = Readonly<Record<string, string | readonly [string, Mode] | readonly [string, Mode, boolean]>>;
+type How = Pick<FileToWrite, 'inPlace' | 'keepsEdits'>;
+/** Path → content, or [content, mode], or [content, mode, in place or how]. */
+type Wanted = Readonly<Record<string, string | readonly [string, Mode] | readonly [string, Mode, boolean | How]>>;
 
 function filesOf(wanted: Wanted): FileToWrite[] {
   return Object.entries(wanted).map(([path, entry]) => {
     const [text, mode, inPlace] = typeof entry === 'string' ? [entry, '100644' as const] : entry;
-    return { path, mode, oid: blob(text), ...(inPlace ? { inPlace } : {}) };
+    const how = typeof inPlace === 'boolean' ? { inPlace } : inPlace;
+    return { path, mode, oid: blob(text), ...how };
   });
 }
 
@@ -65,6 +67,7 @@ function write(wanted: Wanted, before: Written = {}): Promise<Written> {
     files: filesOf(wanted),
     before,
     read: async (oid) => objects.get(oid)!,
+    isKnown: async (oid) => objects.has(oid),
   });
 }
 
@@ -171,7 +174,8 @@ describe('the folder holds what git holds', () => {
     for (const path of ['a', 'b']) truncateSync(at(path), 2 ** 40);
     const startedAt = performance.now();
     expect(await files.edited({ directory, written: before, mounted: [at('a')] })).toEqual([at('a')]);
-    await write({ a: 'good' }, { b: before['b']! });
+    expect((await faultOf(write({ a: 'good' }, { b: before['b']! }))).message).toContain('was not written by Windlass');
+    await write({ a: 'good' }, before);
     expect(performance.now() - startedAt).toBeLessThan(2_000);
     expect(textOf('a')).toBe('good');
     rmSync(at('b'));
@@ -290,6 +294,64 @@ function writeIn(path: string, text: string): void {
   mkdirSync(dirname(at(path)), { recursive: true });
   writeFileSync(at(path), text);
 }
+
+describe('what an app wrote is data', () => {
+  test('and stays when git comes with a file of its name; nothing else is written then', async () => {
+    const before = await write({ 'data/seed': '1' });
+    writeFileSync(at('data/db'), 'precious');
+    const wanted = { 'data/seed': '2', 'data/db': 'seed', other: '1' };
+    // Also when a crash left the intention to write it.
+    for (const line of [undefined, `100644 ${blob('seed')} ?`]) {
+      const fault = await faultOf(write(wanted, line === undefined ? before : { ...before, 'data/db': line }));
+      expect([fault.code, fault.message]).toEqual([
+        'FILES_FAILED',
+        expect.stringMatching(/data\/db .*not in git.*move/),
+      ]);
+      expect(['data/seed', 'data/db'].map(textOf)).toEqual(['1', 'precious']);
+      expect(existsSync(at('other'))).toBe(false);
+    }
+    renameSync(at('data/db'), at('data/db.mine'));
+    await write(wanted, before);
+    expect(['data/seed', 'data/db', 'data/db.mine'].map(textOf)).toEqual(['2', 'seed', 'precious']);
+  });
+
+  test('but for what git knows: it was ours, and the record of it was lost', async () => {
+    await write({ a: '1' });
+    await write({ a: '2' });
+    expect(textOf('a')).toBe('2');
+  });
+
+  test('of a file that ignores changes too, until git has another one: then neither takes the place of the other', async () => {
+    const seed = ['seed', '100644', { keepsEdits: true }] as const;
+    const first = await write({ 'data/db': seed, conf: '1' });
+    writeFileSync(at('data/db'), 'seed and rows');
+    const second = await write({ 'data/db': seed, conf: '2' }, first);
+    expect(['data/db', 'conf'].map(textOf)).toEqual(['seed and rows', '2']);
+    const next = { 'data/db': ['other seed', '100644', { keepsEdits: true }] as const, conf: '3' };
+    expect((await faultOf(write(next, second))).message).toMatch(/data\/db was changed here and in git/);
+    expect(['data/db', 'conf'].map(textOf)).toEqual(['seed and rows', '2']);
+    await write({}, second);
+    expect(everything()).toEqual(['data', 'data/db']);
+  });
+
+  test('of a file that ignores changes is followed by git while nobody wrote it', async () => {
+    const first = await write({ a: ['1', '100644', { keepsEdits: true }] });
+    await write({ a: ['2', '100644', { keepsEdits: true }] }, first);
+    expect(textOf('a')).toBe('2');
+  });
+
+  test('of a file that ignores changes stays also where it was before git had it', async () => {
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(at('a'), 'restored');
+    const seed = { a: ['seed', '100644', { keepsEdits: true }] as const };
+    const first = await write(seed);
+    writeFileSync(at('a'), 'restored, and more');
+    const second = await write(seed, first);
+    expect((await faultOf(write({ a: ['2', '100644', { keepsEdits: true }] }, second))).message).toContain('a was ');
+    await write({}, second);
+    expect(textOf('a')).toBe('restored, and more');
+  });
+});
 
 describe('a container cannot lead us out of the folder', () => {
   const outside = join(root, 'outside');

@@ -1,0 +1,113 @@
+// What a service sees of its project folder while a deploy goes wrong, and what it wrote there itself.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { DeployOutcome } from '../../src/operations/deploy.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+
+const compose = (more = '') => `services:
+  web:
+    image: windlass-test/busybox:1
+    volumes: ["./conf:/conf", "./data:/data"]
+${more}`;
+const BUILT = '  other: { image: built, build: ./conf }\n';
+const HOOK = 'apiVersion: windlass/v1\nkind: Stack\nhooks: { pre_update: [{ http: { url: "http://10.0.0.9/" } }] }\n';
+
+describe('the mounted files of a stack', () => {
+  let sim: SimHouse;
+  const at = (path: string): string => join(sim.dir, 'stacks/shop/tree/stacks/shop', path);
+  const conf = (): string => readFileSync(at('conf/c'), 'utf8');
+  const push = (files: Record<string, string>): string =>
+    sim.source.push(Object.fromEntries(Object.entries(files).map(([path, text]) => [`stacks/shop/${path}`, text])));
+  const codes = (outcome: DeployOutcome | null) => [...outcome!.failures.values()].map(({ code }) => code);
+
+  beforeEach(async () => {
+    sim = new SimHouse();
+    push({ 'compose.yaml': compose(), 'conf/c': '1' });
+    expect(codes(await sim.apply())).toEqual([]);
+    expect(conf()).toBe('1');
+  });
+  afterEach(() => sim.dispose());
+
+  it('are what they were after a pull that fails, and were so while it went on', async () => {
+    push({ 'compose.yaml': compose('  other: { image: "windlass-test/nothing:1" }\n'), 'conf/c': '2' });
+    let seen = '';
+    const progress = {
+      onStepStart: (_phase: string, _target: string, step: string) => {
+        seen += `${step} ${conf()};`;
+      },
+    };
+    expect(codes(await sim.apply({ progress }))).toEqual(['IMAGE_MISSING']);
+    expect([conf(), seen]).toEqual(['1', expect.stringContaining('pull-images 1;')]);
+  });
+
+  it.each([
+    ['a build', { 'compose.yaml': compose(BUILT) }, () => sim.world.failNext('build')],
+    ['a hook before the change', { 'stack.yaml': HOOK }, () => {}],
+  ] as const)('are put back after %s that fails; the next try writes them', async (_what, files, harm) => {
+    harm();
+    push({ ...files, 'conf/c': '2', 'conf/new': 'x' });
+    expect(codes(await sim.apply())).toHaveLength(1);
+    expect(conf()).toBe('1');
+    expect(() => readFileSync(at('conf/new'))).toThrow(/ENOENT/);
+    expect(sim.house.store.events({ stack: 'shop' }).filter(({ reason }) => reason === 'FilesAhead')).toEqual([]);
+    push({ 'stack.yaml': HOOK.replace(/hooks.*/, '') });
+    expect(codes(await sim.apply())).toEqual([]);
+    expect([conf(), readFileSync(at('conf/new'), 'utf8')]).toEqual(['2', 'x']);
+  });
+
+  it('are of the new revision once a container may be, also after the next try fails sooner', async () => {
+    push({ 'conf/c': '2' });
+    sim.world.failNext('up');
+    expect(codes(await sim.apply())).toHaveLength(1);
+    expect(conf()).toBe('2');
+    push({ 'compose.yaml': compose(BUILT), 'conf/c': '3' });
+    sim.world.failNext('build');
+    expect(codes(await sim.apply())).toHaveLength(1);
+    expect(conf()).toBe('3');
+  });
+
+  it('that cannot be put back are told', async () => {
+    push({ 'compose.yaml': compose(BUILT), 'conf/c': '2' });
+    const { source } = sim;
+    const read = source.blob.bind(source);
+    sim.world.failNext('build');
+    const progress = {
+      onStepStart: (_phase: string, _target: string, step: string) => {
+        if (step !== 'build-images') return;
+        source.blob = async (oid, most) => {
+          const bytes = await read(oid, most);
+          if (Buffer.from(bytes).toString() === '1') throw new Error('the disk is gone');
+          return bytes;
+        };
+      },
+    };
+    expect(codes(await sim.apply({ progress }))).toHaveLength(1);
+    expect(sim.house.store.events({ stack: 'shop' }).map(({ reason, message }) => [reason, message])).toContainEqual([
+      'FilesAhead',
+      expect.stringMatching(/its files are those of .* the disk is gone/),
+    ]);
+  });
+
+  it('that the service wrote itself are no deploy’s to replace', async () => {
+    mkdirSync(at('data'), { recursive: true });
+    writeFileSync(at('data/db'), 'precious');
+    push({ 'data/db': 'seed', 'conf/c': '2' });
+    const outcome = await sim.apply();
+    expect(codes(outcome)).toEqual(['FILES_FAILED']);
+    expect([...outcome!.failures.values()][0]!.message).toMatch(/data\/db was not written by Windlass/);
+    expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['precious', '1']);
+  });
+
+  it('that ignore changes keep what the service made of them, whatever else is deployed', async () => {
+    const ignoring = compose('    x-windlass: { onFileChange: ignore }\n');
+    push({ 'compose.yaml': ignoring, 'data/db': 'seed' });
+    expect(codes(await sim.apply())).toEqual([]);
+    writeFileSync(at('data/db'), 'seed and rows');
+    expect(await sim.apply()).toBeNull();
+    push({ 'compose.yaml': ignoring.replace('busybox:1', 'web:1'), 'conf/c': '2' });
+    expect(codes(await sim.apply())).toEqual([]);
+    expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['seed and rows', '2']);
+    expect(await sim.apply()).toBeNull();
+  });
+});
