@@ -34,6 +34,10 @@ export const FAULTS = {
     retry: 'person',
     help: 'the definition of a volume that holds data changed; give the new volume another name, or move the data by a request',
   },
+  DATA_LEFT_BEHIND: {
+    retry: 'person',
+    help: 'move the folder back in git, or move what the message names by hand: stop the stack first, a running service would go on in the old place',
+  },
   NETWORK_CONFLICT: { retry: 'person', help: 'remove the network that was made by hand, or declare it as external' },
   PROJECT_CONFLICT: {
     retry: 'person',

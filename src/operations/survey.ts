@@ -9,12 +9,15 @@ import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Applied, Attempt, Hold } from '../core/state/applied.ts';
 import { type Health, healthOf } from '../core/status/health.ts';
+import { generationOf } from './archive/generations.ts';
 import { forbidden } from './converge.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { hookDiagnostics } from './hook-check.ts';
 import type { House } from './house.ts';
 import { clashesOf, type Leaving, NONE_LEAVING } from './ports-claimed.ts';
 import { InvalidStack, type Resolved, type Resolver, treeDirOf } from './resolve.ts';
+
+const LEFT_SHOWN = 5;
 
 export const editedKey = (stack: string): string => `edited/${stack}`;
 
@@ -66,11 +69,16 @@ export class Surveyor {
       index,
       leaving,
     );
+    const left = new Map<string, Fault>();
+    for (const one of judged) {
+      const fault = one.kind === 'judged' ? await this.#leftBehind(one) : null;
+      if (fault) left.set(one.name, fault);
+    }
     const unfit = new Set(judged.filter((one) => one.kind !== 'judged').map((one) => one.name));
-    for (const name of clashes.keys()) unfit.add(name);
+    for (const name of [...clashes.keys(), ...left.keys()]) unfit.add(name);
     return judged.map((one) => {
       if (one.kind !== 'judged' || one.diff.changes.length === 0) return one;
-      const fault = forbidden(one) ?? clashes.get(one.name) ?? providerMissing(one, unfit);
+      const fault = forbidden(one) ?? left.get(one.name) ?? clashes.get(one.name) ?? providerMissing(one, unfit);
       return fault ? { kind: 'refused', name: one.name, stack: one.stack, fault, judged: one } : one;
     });
   }
@@ -139,6 +147,33 @@ export class Surveyor {
       attempt,
       insteadOf: null,
     };
+  }
+
+  /** A folder that moved in git has another place here: what the service wrote beside the files of git does not come along by itself. */
+  async #leftBehind({ name, applied, resolved, at }: Judged): Promise<Fault | null> {
+    const { files, settings, source, store } = this.#house;
+    const directory = treeDirOf(settings.stateDir, name);
+    const [from, to] = [applied?.desired.projectDir ?? '', resolved.desired.projectDir];
+    // What comes from an archive brings its data along.
+    if (from === to || !`${from}/`.startsWith(`${directory}/`) || source.variant?.(at.revision.commit)) return null;
+    const restored = Object.entries(generationOf(store, name)?.folders ?? {})
+      .filter(([path]) => `${directory}/${path}`.startsWith(`${from}/`))
+      .map(([, path]) => `${directory}/${path}`);
+    try {
+      for (const folder of [from, ...restored]) {
+        const left = await files.others({ directory, written: store.written(name), folder, most: LEFT_SHOWN });
+        if (left.length === 0) continue;
+        const shown = `${left.join(', ')}${left.length < LEFT_SHOWN ? '' : ' and more'}`;
+        return new Fault(
+          'DATA_LEFT_BEHIND',
+          `the folder of ${name} moved, and ${shown} would stay behind in ${folder}: the new place is ${to}`,
+          { data: { stack: name, from: folder, to, left } },
+        );
+      }
+      return null;
+    } catch (error) {
+      return asFault(error, 'FILES_FAILED');
+    }
   }
 
   /** Mounted files that somebody edited since Windlass wrote them. A file that is to be written anew anyway is no edit. */

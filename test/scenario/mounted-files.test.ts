@@ -1,5 +1,5 @@
 // What a service sees of its project folder while a deploy goes wrong, and what it wrote there itself.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DeployOutcome } from '../../src/operations/deploy.ts';
@@ -97,6 +97,26 @@ describe('the mounted files of a stack', () => {
     expect(codes(outcome)).toEqual(['FILES_FAILED']);
     expect([...outcome!.failures.values()][0]!.message).toMatch(/data\/db was not written by Windlass/);
     expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['precious', '1']);
+  });
+
+  it('do not stay behind with what the service wrote there when its folder moves: that is refused, until they are moved', async () => {
+    const moved = { 'stacks/shop/compose.yaml': null, 'stacks/shop/conf/c': null };
+    const to = { 'shop/compose.yaml': compose(), 'shop/conf/c': '1' };
+    mkdirSync(at('data/deep'), { recursive: true });
+    writeFileSync(at('data/deep/db'), 'precious');
+    sim.source.push({ ...moved, ...to });
+    sim.world.clearCalls();
+    const [refused] = await sim.survey();
+    expect(refused).toMatchObject({
+      kind: 'refused',
+      fault: { code: 'DATA_LEFT_BEHIND', message: expect.stringContaining('and data/deep/db would stay behind') },
+    });
+    expect([await sim.apply(), sim.world.mutatingCalls()]).toEqual([null, []]);
+    const there = join(sim.dir, 'stacks/shop/tree/shop');
+    mkdirSync(there, { recursive: true });
+    renameSync(at('data'), join(there, 'data'));
+    expect(codes(await sim.apply())).toEqual([]);
+    expect(readFileSync(join(there, 'data/deep/db'), 'utf8')).toBe('precious');
   });
 
   it('that ignore changes keep what the service made of them, whatever else is deployed', async () => {

@@ -3,8 +3,8 @@
 // what Windlass wrote, and nobody changed since, is ever removed; links on the way are never followed.
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync } from 'node:fs';
-import { chmod, lstat, mkdir, open, readdir, rename, rm, rmdir, stat, symlink, unlink } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { chmod, lstat, mkdir, open, opendir, readdir, rename, rm, rmdir, stat, symlink, unlink } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Files, FileToWrite, Written } from '../../ports/files.ts';
 import {
@@ -29,6 +29,7 @@ const MAX_REMEMBERED = 100_000;
 
 type MaterializeInput = Parameters<Files['materialize']>[0];
 type EditedInput = Parameters<Files['edited']>[0];
+type OthersInput = Parameters<Files['others']>[0];
 
 /** A file that must be written: staged beside its place, or (in place) waiting for its turn. */
 interface Staged {
@@ -81,6 +82,30 @@ export class ProjectFolders implements Files {
       }
     }
     return found;
+  }
+
+  async others({ directory, written, folder, most }: OthersInput): Promise<readonly string[]> {
+    const found: string[] = [];
+    const open = [folder];
+    try {
+      for (let at = open.pop(); at !== undefined && found.length < most; at = open.pop()) {
+        const entries = await opendir(at).catch((error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return null;
+          throw error;
+        });
+        if (entries === null) continue;
+        for await (const entry of entries) {
+          const path = join(at, entry.name);
+          if (entry.isDirectory()) open.push(path);
+          else if (!STAGED.test(entry.name) && written[relative(directory, path)] === undefined)
+            found.push(relative(folder, path));
+          if (found.length >= most) break;
+        }
+      }
+      return found;
+    } catch (error) {
+      throw asFilesFault(folder, error, undefined);
+    }
   }
 
   async ensureFolder(path: string): Promise<void> {

@@ -15,6 +15,7 @@ export const FAULT_REASONS = {
   BUILD_FAILED: 'BuildFailed',
   PORT_TAKEN: 'PortConflict',
   VOLUME_CHANGED: 'VolumeChanged',
+  DATA_LEFT_BEHIND: 'VolumeChanged',
   NETWORK_CONFLICT: 'Conflict',
   PROJECT_CONFLICT: 'Conflict',
   SERVICE_UNHEALTHY: 'Unhealthy',
