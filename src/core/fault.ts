@@ -34,6 +34,10 @@ export const FAULTS = {
     retry: 'person',
     help: 'the definition of a volume that holds data changed; give the new volume another name, or move the data by a request',
   },
+  FILE_REWRITTEN: {
+    retry: 'person',
+    help: 'say `x-windlass: { onFileChange: ignore }` for the service, or let it write elsewhere',
+  },
   DATA_LEFT_BEHIND: {
     retry: 'person',
     help: 'move the folder back in git, or move what the message names by hand: stop the stack first, a running service would go on in the old place',

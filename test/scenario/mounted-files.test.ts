@@ -119,6 +119,18 @@ describe('the mounted files of a stack', () => {
     expect(readFileSync(join(there, 'data/deep/db'), 'utf8')).toBe('precious');
   });
 
+  it('that the service rewrites at each start are told as that, and wait for a person', async () => {
+    const { runtime } = sim.house;
+    const up = runtime.up.bind(runtime);
+    runtime.up = async (input) => {
+      await up(input);
+      writeFileSync(at('conf/c'), `started ${sim.clock.nowMs()}`);
+    };
+    push({ 'conf/c': '2' });
+    const [fault] = [...(await sim.apply())!.failures.values()];
+    expect(fault).toMatchObject({ code: 'FILE_REWRITTEN', retry: 'person', help: expect.stringContaining('ignore') });
+  });
+
   it('that ignore changes keep what the service made of them, whatever else is deployed', async () => {
     const ignoring = compose('    x-windlass: { onFileChange: ignore }\n');
     push({ 'compose.yaml': ignoring, 'data/db': 'seed' });

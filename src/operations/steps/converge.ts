@@ -13,6 +13,13 @@ const ROUNDS = 3;
 /** What ended again right after its start is for settle to report: starting it twice would run a failing migration twice. */
 const isForUs = (change: Change): boolean => change.repair !== 'start' || change.cause === 'never-started';
 
+function stillDiffers(changes: readonly Change[]): Fault {
+  const said = `still differs after ${ROUNDS} rounds: ${changes.map(formatChange).join('; ')}`;
+  return changes.every((change) => change.cause === 'file-edited')
+    ? new Fault('FILE_REWRITTEN', `the service writes into a file of git each time it starts; ${said}`)
+    : new Fault('COMPOSE_FAILED', said);
+}
+
 export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget> {
   const { store } = run.house;
   return {
@@ -37,11 +44,7 @@ export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget>
           const changes = round === 1 ? judged.diff.changes : judged.diff.changes.filter(isForUs);
           if (changes.length === 0) break;
           if (round === 1) await run.makeRoom?.(judged, ctx);
-          if (round > ROUNDS)
-            throw new Fault(
-              'COMPOSE_FAILED',
-              `still differs after ${ROUNDS} rounds: ${changes.map(formatChange).join('; ')}`,
-            );
+          if (round > ROUNDS) throw stillDiffers(changes);
           if (round === 1) {
             const attempt = store.attempt(payload.stack);
             if (attempt) store.putAttempt({ ...attempt, touched: true });
