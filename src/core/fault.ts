@@ -34,6 +34,10 @@ export const FAULTS = {
     retry: 'person',
     help: 'the definition of a volume that holds data changed; give the new volume another name, or move the data by a request',
   },
+  FILE_IN_THE_WAY: {
+    retry: 'retry',
+    help: 'nothing was written: move the file away in the project folder, or rename the one in git',
+  },
   FILE_REWRITTEN: {
     retry: 'person',
     help: 'say `x-windlass: { onFileChange: ignore }` for the service, or let it write elsewhere',

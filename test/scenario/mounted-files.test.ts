@@ -94,7 +94,7 @@ describe('the mounted files of a stack', () => {
     writeFileSync(at('data/db'), 'precious');
     push({ 'data/db': 'seed', 'conf/c': '2' });
     const outcome = await sim.apply();
-    expect(codes(outcome)).toEqual(['FILES_FAILED']);
+    expect(codes(outcome)).toEqual(['FILE_IN_THE_WAY']);
     expect([...outcome!.failures.values()][0]!.message).toMatch(/data\/db was not written by Windlass/);
     expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['precious', '1']);
   });

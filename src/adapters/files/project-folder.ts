@@ -3,7 +3,20 @@
 // what Windlass wrote, and nobody changed since, is ever removed; links on the way are never followed.
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync } from 'node:fs';
-import { chmod, lstat, mkdir, open, opendir, readdir, rename, rm, rmdir, stat, symlink, unlink } from 'node:fs/promises';
+import {
+  chmod,
+  lstat,
+  mkdir,
+  open,
+  opendir,
+  readdir,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  symlink,
+  unlink,
+} from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Files, FileToWrite, Written } from '../../ports/files.ts';
@@ -252,12 +265,11 @@ class Materialization {
     if (isOurs && !file.keepsEdits) return;
     const oid = await oidOf(folder.at(name), stats);
     if (oid !== null && (oid === known.oid || (await this.#input.isKnown?.(oid)))) return;
-    throw new InTheWay(
-      file.path,
-      isOurs
-        ? 'was changed here and in git since it was written: it stays as it is until one of them is taken back'
-        : 'was not written by Windlass and is not in git, which now has another file of this name: rename one of them, or move this one away',
-    );
+    const what = isOurs
+      ? 'was changed here and in git since it was written'
+      : 'was not written by Windlass and is not in git, which now has another file of this name';
+    const { directory } = this.#input;
+    throw new Fault('FILE_IN_THE_WAY', `${directory}: ${file.path} ${what}`, { data: { directory, path: file.path } });
   }
 
   /** False when it is not ours to change: then it is replaced by one that is. */

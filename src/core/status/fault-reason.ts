@@ -15,6 +15,7 @@ export const FAULT_REASONS = {
   BUILD_FAILED: 'BuildFailed',
   PORT_TAKEN: 'PortConflict',
   VOLUME_CHANGED: 'VolumeChanged',
+  FILE_IN_THE_WAY: 'Failed',
   FILE_REWRITTEN: 'Failed',
   DATA_LEFT_BEHIND: 'VolumeChanged',
   NETWORK_CONFLICT: 'Conflict',
