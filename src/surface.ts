@@ -372,7 +372,7 @@ export class Surface {
         leaving: options.prune && view.gone.guard === null ? view.gone.removable : [],
       });
       for (const [name, fault] of outcome.failures) failures.set(name, fault);
-      for (const one of work) await this.#settle(one, failures.get(one.name));
+      for (const one of work) if (!outcome.notBegun.includes(one.name)) await this.#settle(one, failures.get(one.name));
     }
     const kept: Succession[] = [];
     const removed: RunRecord[] = [...(outcome?.removed ?? [])];
@@ -381,6 +381,7 @@ export class Surface {
       for (const one of view.gone.removable)
         try {
           if (removed.some((run) => run.stack === one.stack)) continue;
+          if (options.stop?.aborted || options.signal?.aborted) break;
           // What runs is not taken away for something that did not come.
           const after = view.successions.find(({ leaver, by }) => leaver.stack === one.stack && !done.has(by));
           if (after) {

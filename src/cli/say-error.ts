@@ -2,6 +2,7 @@
 import { Fault } from '../core/fault.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import { StalePlanError } from '../engine/digest.ts';
+import { CancelledError } from '../engine/fan-out.ts';
 import { DeclinedError } from '../engine/pipeline.ts';
 import { UsageError } from './command.ts';
 import { EXIT, exitOf } from './exit.ts';
@@ -21,6 +22,7 @@ export function sayError(io: Io, error: unknown): number {
     return EXIT.declined;
   }
   if (error instanceof StalePlanError) return sayError(io, new Fault('PLAN_STALE', error.message));
+  if (error instanceof CancelledError) return sayError(io, new Fault('CANCELLED', 'stopped before it was done'));
   if (error instanceof Fault) {
     io.words(formatFault(inWords, error));
     return exitOf(error);

@@ -118,11 +118,13 @@ export interface DeployOutcome {
   readonly runs: readonly RunRecord[];
   /** Stack → what went wrong. */
   readonly failures: ReadonlyMap<string, Fault>;
+  /** After a stop, or a failure in an earlier layer. */
+  readonly notBegun: readonly string[];
   /** Uninstalls of `leaving` that made room. */
   readonly removed: readonly RunRecord[];
 }
 
-/** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails per stack is in the outcome. */
+/** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails or is cancelled per stack is in the outcome. */
 export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const { bench, judged } = options;
   const { house } = bench;
@@ -169,8 +171,11 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     runs.set(stack, after);
     store.putRun(after);
   };
+  const ended = new Set<string>();
+  let isCut = false;
   const watch: Observer = {
     onTargetEnd(_phase, stack, _slot, error) {
+      ended.add(stack);
       if (!error) return finish(stack, 'succeeded', '');
       const { data } = asFault(error, 'ENGINE_REFUSED');
       const superseded = data['outcome'] === 'superseded';
@@ -226,13 +231,16 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     });
   } catch (error) {
     // What failed per stack is told per stack; only what concerns the run as a whole goes up.
-    if (error instanceof DeclinedError || failures.size === 0) throw error;
+    isCut = error instanceof CancelledError && !options.dryRun;
+    if (error instanceof DeclinedError || (failures.size === 0 && !isCut)) throw error;
   } finally {
     // A restore goes back by itself, to other folders.
     if (options.operation !== 'restore') for (const stack of failures.keys()) await putFilesBack(run, stack);
     leases?.release();
   }
-  return { digest: plan.digest, runs: [...runs.values()], failures, removed };
+  const notBegun = options.dryRun ? [] : judged.map((one) => one.name).filter((name) => !ended.has(name));
+  if (isCut) for (const name of notBegun) failures.set(name, new Fault('CANCELLED', 'stopped before it was begun'));
+  return { digest: plan.digest, runs: [...runs.values()], failures, notBegun, removed };
 }
 
 /** Intent is on disk before the first mutation. */

@@ -297,9 +297,35 @@ describe('apply', () => {
 
   it('does not begin when it was stopped before', async () => {
     const { run, sim } = await fleet({}, false);
-    const { code } = await run('apply --yes', { stop: AbortSignal.abort() });
+    const { code, err } = await run('apply --yes', { stop: AbortSignal.abort() });
     expect(code).toBe(1);
+    expect(err).toBe('0 deployed, 2 stacks not begun\n');
     expect(sim.world.containersOf('shop')).toEqual([]);
+  });
+
+  it('counts what was stopped in the middle as cancelled, and neither it nor a later layer or uninstall as failed or done', async () => {
+    const { run, sim } = await fleet({ 'stacks/away/compose.yaml': web() });
+    const provided = 'apiVersion: windlass/v1\nkind: Stack\nintegrate: { db: shop }\n';
+    sim.source.push({
+      'stacks/away': null,
+      'stacks/shop/compose.yaml': web('windlass-test/web:1'),
+      'stacks/blog/compose.yaml': web('windlass-test/web:1'),
+      'stacks/late/compose.yaml': web(),
+      'stacks/late/stack.yaml': provided,
+    });
+    const stop = new AbortController();
+    const { runtime } = sim.house;
+    const up: typeof runtime.up = (input) => {
+      stop.abort();
+      return runtime.up(input);
+    };
+    sim.house = { ...sim.house, runtime: { ...runtime, up } };
+    const { code, err } = await run('apply --yes', { stop: stop.signal });
+    expect(code).toBe(1);
+    expect(err).toMatch(/\n0 deployed, 2 cancelled, 1 stack not begun, 1 stack not uninstalled\n$/);
+    expect(err).not.toMatch(/error\[/);
+    expect(sim.house.store.conditions('late')).toEqual([]);
+    expect((await run('apply --yes')).err).toMatch(/\n3 deployed, 1 uninstalled\n$/);
   });
 });
 

@@ -1,5 +1,6 @@
 // `windlass apply`: shows the plan, asks, and carries it out. A saved plan is refused when what it saw has moved.
 import { readFile, stat } from 'node:fs/promises';
+import type { Fault } from '../../core/fault.ts';
 import type { SavedPlan } from '../../surface.ts';
 import { type Command, listFlag, textFlag, UsageError } from '../command.ts';
 import { EXIT, exitOf } from '../exit.ts';
@@ -68,12 +69,22 @@ export const command: Command = {
     const progress = await progressOf(io, ndjson ? 'ndjson' : 'people');
     const prune = !flags['no-prune'];
     const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData });
-    for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
+    const failed = [...result.failures].filter(([, fault]) => fault.code !== 'CANCELLED');
+    for (const [name, fault] of failed) io.words(formatFault(io.inWords, fault, { stack: name }));
     for (const run of result.removed) io.words(formatRemoved(run));
     for (const one of result.kept) io.words(formatKept(one));
     const runs = result.outcome?.runs ?? [];
     const done = runs.filter((run) => run.outcome === 'succeeded').length;
-    const left = view.work.length - runs.length;
+    const later = result.outcome?.notBegun ?? [];
+    const isCancelled = ([name, { code }]: [string, Fault]) => code === 'CANCELLED' && !later.includes(name);
+    const cancelled = [...result.failures].filter(isCancelled).length;
+    const going = view.gone.guard === null && prune ? view.gone.removable : [];
+    const staying = going.filter(
+      ({ stack }) =>
+        !result.failures.has(stack) &&
+        !result.removed.some((run) => run.stack === stack) &&
+        !result.kept.some(({ leaver }) => leaver.stack === stack),
+    ).length;
     if (json)
       io.json({
         runs,
@@ -88,13 +99,15 @@ export const command: Command = {
       [
         `${done} deployed`,
         ...(result.removed.length > 0 ? [`${result.removed.length} uninstalled`] : []),
-        ...(result.failures.size > 0 ? [`${result.failures.size} failed`] : []),
-        ...(left > 0 ? [`${plural(left, 'stack')} not begun`] : []),
+        ...(failed.length > 0 ? [`${failed.length} failed`] : []),
+        ...(cancelled > 0 ? [`${cancelled} cancelled`] : []),
+        ...(later.length > 0 ? [`${plural(later.length, 'stack')} not begun`] : []),
+        ...(staying > 0 ? [`${plural(staying, 'stack')} not uninstalled`] : []),
       ].join(', '),
     );
-    const [first] = result.failures.values();
-    if (first) return exitOf(first);
-    if (left > 0) return EXIT.failed;
+    const [first] = failed;
+    if (first) return exitOf(first[1]);
+    if (cancelled + later.length + staying > 0) return EXIT.failed;
     return leftOutExit(view);
   },
 };

@@ -59,7 +59,7 @@ async function waitForAll(
 
 async function onePass({ io, json, stop, now }: CommandContext, desk: Surface, stack: string): Promise<number> {
   io.words('no controller runs on this state directory: one pass from here');
-  const view = await desk.plan(stack === '' ? [] : [stack]);
+  const view = await desk.plan(stack === '' ? [] : [stack], { prune: false });
   // A pass from here uninstalls nothing: that is for an apply, which asks.
   const shown = { ...view, gone: { ...view.gone, removable: [], guard: null } };
   io.words(formatPlan(io.inWords, shown));
