@@ -303,10 +303,7 @@ describe('what an app wrote is data', () => {
     // Also when a crash left the intention to write it.
     for (const line of [undefined, `100644 ${blob('seed')} ?`]) {
       const fault = await faultOf(write(wanted, line === undefined ? before : { ...before, 'data/db': line }));
-      expect([fault.code, fault.message]).toEqual([
-        'FILES_FAILED',
-        expect.stringMatching(/data\/db .*not in git.*move/),
-      ]);
+      expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringMatching(/data\/db .*not in git/)]);
       expect(['data/seed', 'data/db'].map(textOf)).toEqual(['1', 'precious']);
       expect(existsSync(at('other'))).toBe(false);
     }
