@@ -2,8 +2,7 @@
 import { Fault } from '../core/fault.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import { StalePlanError } from '../engine/digest.ts';
-import { CancelledError } from '../engine/fan-out.ts';
-import { DeclinedError } from '../engine/pipeline.ts';
+import { CancelledError, DeclinedError } from '../engine/pipeline.ts';
 import { UsageError } from './command.ts';
 import { EXIT, exitOf } from './exit.ts';
 import type { Io } from './io.ts';

@@ -7,6 +7,8 @@ import { formatPreview, formatStyledPreview, type PlanDisplayHints } from './pre
 import type { Preview } from './probe.ts';
 import type { RunOutcome } from './run.ts';
 
+export { CancelledError } from './fan-out.ts';
+
 /** The person said no; nothing was changed. */
 export class DeclinedError extends Error {
   override readonly name = 'DeclinedError';
