@@ -9,6 +9,7 @@ import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/r
 import { isSecretValue, secretValuesOf } from '../core/render/secret-values.ts';
 import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
 import { enclose, portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
+import { keyMeant, pathOfWords } from '../core/spec/compose-words.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
 import { parseDocument } from '../core/spec/document.ts';
 import type { LoadedStack } from '../core/spec/loaded.ts';
@@ -274,8 +275,7 @@ export class Resolver {
 
   /** Compose names the key; people want the line. */
   async #placed(stack: LoadedStack, diagnostic: Diagnostic): Promise<Diagnostic> {
-    const path = keysIn(diagnostic.summary);
-    if (path.length === 0 || stack.layout.kind !== 'compose' || diagnostic.place !== stack.place) return diagnostic;
+    if (stack.layout.kind !== 'compose' || diagnostic.place !== stack.place) return diagnostic;
     for (const file of stack.layout.files) {
       const entry = stack.files.find((one) => one.path === file);
       if (!entry) continue;
@@ -283,7 +283,8 @@ export class Resolver {
         file,
         Buffer.from(await this.#house.source.blob(entry.oid, FILE_BYTES)).toString('utf8'),
       );
-      if (parsed === null || !holds(parsed.value, path)) continue;
+      const path = parsed && pathOfWords(diagnostic.summary, parsed);
+      if (!path) continue;
       return { ...diagnostic, place: parsed.place(path, 'key') };
     }
     return diagnostic;
@@ -442,24 +443,6 @@ function providersOf(stack: LoadedStack, at: FleetAt): readonly string[] {
   return [...found].sort();
 }
 
-/** `services.web.ports` and `additional properties 'portz' not allowed`: the keys from the root of the file; [] when none is named. */
-function keysIn(words: string): readonly (string | number)[] {
-  const [, path] = /\b((?:services|networks|volumes|configs|secrets)(?:\.[\w-]+|\[\d+\])+)/.exec(words) ?? [];
-  if (path === undefined) return [];
-  const keys = path
-    .split(/[.[\]]/)
-    .filter((key) => key !== '')
-    .map((key) => (/^\d+$/.test(key) ? Number(key) : key));
-  const [, extra] = /additional propert(?:y|ies) '([\w-]+)'/.exec(words) ?? [];
-  return extra === undefined ? keys : [...keys, extra];
-}
-
-function holds(value: unknown, [key, ...rest]: readonly (string | number)[]): boolean {
-  if (key === undefined) return true;
-  if (typeof value !== 'object' || value === null || !(key in value)) return false;
-  return holds((value as Record<string | number, unknown>)[key], rest);
-}
-
 function composeDiagnostic(
   stack: LoadedStack,
   fault: Fault,
@@ -468,11 +451,12 @@ function composeDiagnostic(
 ): Diagnostic {
   const words = redact(fault.message.replaceAll(`${scratch}/`, '').replaceAll(scratch, '.'));
   const at = /(?:^|[\s"'])([\w./-]+\.ya?ml)?:? ?(?:line )(\d+)(?::| column )?(\d+)?/.exec(words);
+  const meant = keyMeant(words);
   return {
     severity: 'error',
     code: 'COMPOSE_INVALID',
     summary: words,
-    help: fault.help,
+    help: meant === null ? fault.help : `did you mean \`${meant}\`?`,
     place: at ? { file: at[1] ?? stack.place.file, line: Number(at[2]), column: Number(at[3] ?? 1) } : stack.place,
     stack: stack.name,
   };

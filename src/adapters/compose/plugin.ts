@@ -46,6 +46,8 @@ const reservedNames =
   /^(?:COMPOSE_.*|DOCKER_(?:HOST|CONFIG|CONTEXT|TLS|TLS_VERIFY|CERT_PATH|API_VERSION|BUILDKIT|DEFAULT_PLATFORM|CONTENT_TRUST.*)|BUILDX_.*|BUILDKIT_.*|PATH|HOME|LD_.*)$/;
 
 const keptLines = 12;
+/** Of what is wrong in a file; a circle of includes can be long. */
+const keptWords = 1_000;
 const keptBuildBytes = 256 * 1024;
 
 export function openCompose(options: {
@@ -342,10 +344,14 @@ function wordsOf(stderr: string, clean: (line: string) => string = (line) => lin
   return words;
 }
 
+const clipped = (text: string): string => (text.length <= keptWords ? text : `${text.slice(0, keptWords - 1)}…`);
+
 function failed(output: RunOutput, fallback: FaultCode, clean?: (line: string) => string): Fault {
   const words = wordsOf(output.stderr, clean);
-  const last = words.at(-1) ?? `Docker Compose ended with exit code ${output.exitCode}`;
   const data = { exitCode: output.exitCode, lines: words.slice(-keptLines) };
+  // About a file it says what is wrong first, and with what in the lines below. In work the last line is the one that ended it.
+  const said = fallback === 'COMPOSE_INVALID' ? clipped(words.filter((word) => word !== '').join(' ')) : words.at(-1);
+  const last = said || `Docker Compose ended with exit code ${output.exitCode}`;
   const message = last.replace(/^Error response from daemon: /, '');
   // What is wrong in a file stays that, even where the words look like another trouble.
   return fallback === 'COMPOSE_INVALID' ? new Fault(fallback, message, { data }) : refusal(message, fallback, data);

@@ -177,6 +177,21 @@ describe('what Compose says', () => {
     });
   });
 
+  test('of a wrong file: all of what it says, in one bounded line', async () => {
+    answer = said(
+      'invalid interpolation format for services.a.image.',
+      'You may need to escape any $ with another $.',
+      '${NOPE',
+    );
+    await expect(resolve()).rejects.toMatchObject({
+      message: 'invalid interpolation format for services.a.image. You may need to escape any $ with another $. ${NOPE',
+    });
+    answer = said('include cycle detected:', ...Array.from({ length: 500 }, () => ' include /srv/p/b.yaml'));
+    const fault = await resolve().catch((error: Error) => error);
+    expect(fault).toMatchObject({ message: expect.stringMatching(/^include cycle detected: include b\.yaml /) });
+    expect((fault as Error).message.length).toBe(1_000);
+  });
+
   test('in progress lines becomes notes, and its last error the fault', async () => {
     const notes: string[] = [];
     onCall = (input) => {
