@@ -36,7 +36,7 @@ import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
 import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
-import { everDeployed, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
+import { everDeployed, forgetUndeclared, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
@@ -397,9 +397,15 @@ export class Surface {
     return { outcome, removed, kept, failures };
   }
 
-  /** What could not even be tried is on record too: a broken declaration, a refusal. */
+  /** What could not even be tried is on record too: a broken declaration, a refusal. What was said of one that is declared no more is not. */
   settleLeftOut(view: PlanView): void {
     const newest = view.at.revision.commit;
+    const restoring = unfinishedRestores(this.house);
+    forgetUndeclared(
+      this.house.store,
+      view.at.fleet,
+      (stack) => isHeld(this.house, stack) || restoring.some(({ plan }) => plan.target === stack),
+    );
     for (const one of view.surveyed)
       if (one.kind === 'invalid')
         settleStack(this.house, one.name, {

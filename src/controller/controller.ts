@@ -19,7 +19,7 @@ import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { everDeployed, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
+import { everDeployed, forgetUndeclared, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
@@ -385,7 +385,14 @@ export class Controller {
         this.#queue.hint(one.name, trigger);
       }
     }
+    forgetUndeclared(this.#house.store, at.fleet, (stack) => this.#isAtWork(stack));
     await this.#prune(at, trigger, successions);
+  }
+
+  /** By whatever means: a restore's target need not be declared yet. */
+  #isAtWork(stack: string): boolean {
+    const isRestored = this.#restoring.some(({ plan }) => plan.target === stack);
+    return isRestored || this.#queue.busy(stack) || this.#finishing.has(stack) || isHeld(this.#house, stack);
   }
 
   /** Held stacks are settled in the sweep: they need no pass. */

@@ -56,3 +56,24 @@ export function goneOf(fleet: LoadedFleet, applied: readonly Applied[], pruneLim
     .slice(0, 16);
   return { removable, kept, guard, digest };
 }
+
+/** What is said of stacks that nobody declares any more and of which nothing was ever begun, as of a broken file that was taken out of git:
+ * it is forgotten. Returns their names. Not while the fleet cannot be read as a whole, nor for one that a person holds or somebody works on. */
+export function forgetUndeclared(
+  store: Store,
+  fleet: LoadedFleet,
+  isBusy: (stack: string) => boolean,
+): readonly string[] {
+  if (fleet.diagnostics.some((one) => one.severity === 'error')) return [];
+  const known = new Set(everDeployed(store).map((one) => one.stack));
+  const forgotten: string[] = [];
+  for (const stack of store.allConditions().keys()) {
+    const isDeclared = fleet.stacks.has(stack) || fleet.broken.has(stack);
+    // The fleet itself, and whatever else is no stack, has a name that none can have.
+    if (isDeclared || known.has(stack) || !/^[a-z0-9]/.test(stack) || store.attempt(stack) !== null) continue;
+    if (store.holds(stack).length > 0 || isBusy(stack)) continue;
+    store.forget(stack);
+    forgotten.push(stack);
+  }
+  return forgotten;
+}
