@@ -224,7 +224,9 @@ export class Surface {
   async plan(stacks: readonly string[] = [], { withoutData = false, prune = true } = {}): Promise<PlanView> {
     const at = await this.fleet();
     const all = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
-    for (const name of stacks) if (!all.includes(name)) throw this.#unknown(name, at);
+    // On a tip that may not be taken, what it declares proves nothing: also not that there is no such stack.
+    const denied = await this.#denied(at);
+    for (const name of stacks) if (!all.includes(name)) throw denied ?? this.#unknown(name, at);
     const names = stacks.length > 0 ? stacks : all;
     // Containers of others are listed, never looked into: one that is stuck is no concern of ours.
     const index = await this.bench.look.fresh(all);
@@ -238,7 +240,6 @@ export class Surface {
     );
     const successions = successionsOf(comingOf(surveyed), index, leaving);
     const digest = work.length > 0 ? planDeploy(work, at.fleet.layers, this.house.settings.concurrency).digest : '';
-    const denied = (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
     const around = await this.#aroundUninstalls(gone);
     const hooks = new Map([...work.map((one) => [one.name, previewHooks(one)] as const), ...around.hooks]);
     return {
@@ -254,6 +255,10 @@ export class Surface {
       successions,
       digest,
     };
+  }
+
+  async #denied(at: FleetAt): Promise<Fault | null> {
+    return (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
   }
 
   async #aroundUninstalls({ removable }: Gone): Promise<{
@@ -465,8 +470,14 @@ export class Surface {
     if (!at.fleet.stacks.has(name) && !at.fleet.broken.has(name)) throw this.#unknown(name, at);
   }
 
+  /** Throws what keeps the newest commit from being deployed: what differs from that is nobody's wish. */
   async diff(name: string): Promise<Surveyed> {
-    const [one] = (await this.plan([name])).surveyed;
+    const { surveyed, denied } = await this.plan([name]);
+    if (denied) throw denied;
+    return this.#only(name, surveyed);
+  }
+
+  #only(name: string, [one]: readonly Surveyed[]): Surveyed {
     if (!one) throw new Fault('NOT_FOUND', `there is no stack ${name}`);
     return one;
   }
@@ -735,7 +746,7 @@ export class Surface {
     return manualRollback(this.bench, stack, at, to);
   }
 
-  /** `never` = why not even a person's word removes anything. */
+  /** `never` = why not even a person's word removes anything. Throws HISTORY_REWRITTEN or NOT_VERIFIED: what such a tip lacks did not leave. */
   async prunable(): Promise<{
     readonly gone: Gone;
     readonly lostHooks: ReadonlyMap<string, string>;
@@ -743,15 +754,15 @@ export class Surface {
     readonly never: Fault | null;
   }> {
     const at = await this.fleet();
+    const denied = await this.#denied(at);
+    if (denied) throw denied;
     const gone = goneOf(at.fleet, everDeployed(this.house.store), this.house.settings.pruneLimit);
     const unreadable = at.fleet.diagnostics.find((one) => one.severity === 'error');
     return {
       gone,
       lostHooks: (await this.#aroundUninstalls(gone)).lost,
       orphans: orphans(this.house),
-      never: unreadable
-        ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`)
-        : ((await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at))),
+      never: unreadable ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`) : null,
     };
   }
 
@@ -794,7 +805,7 @@ export class Surface {
 
   /** Another number of containers of a suspended stack's services. */
   async scale(stack: string, wanted: ReadonlyMap<string, number>, signal: AbortSignal): Promise<readonly Scaled[]> {
-    const one = await this.diff(stack);
+    const one = this.#only(stack, (await this.plan([stack])).surveyed);
     const judged = one.kind === 'judged' ? one : one.kind === 'refused' ? one.judged : null;
     if (judged) return scaleStack(this.bench, judged, wanted, signal);
     if (one.kind === 'refused') throw one.fault;

@@ -281,6 +281,17 @@ describe('apply', () => {
     expect((await run('apply --yes')).code).toBe(0);
   });
 
+  it('a rewritten branch says nothing of what left the fleet or differs: prune and diff refuse it as plan does', async () => {
+    const { sim, run } = await fleet();
+    sim.source.push({ 'stacks/shop': null, 'stacks/other/compose.yaml': web() }, []);
+    for (const line of ['prune', 'prune --confirm 0123456789abcdef', 'diff shop', 'diff other']) {
+      const { code, out, err } = await run(line);
+      expect([line, code, out]).toEqual([line, 5, '']);
+      expect(err).toMatch(/^error\[HISTORY_REWRITTEN\]/);
+    }
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
   it('is told who works on the stack: 6', async () => {
     const { sim, run } = await fleet({}, false);
     sim.house.store.acquire('stack/shop', 'elsewhere:1', 60_000, sim.clock.nowMs());
