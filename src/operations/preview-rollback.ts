@@ -3,10 +3,15 @@ import { Fault } from '../core/fault.ts';
 import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { isOnRecord } from './gone.ts';
+import { rollbackTarget } from './rollback.ts';
 import type { Surveyed } from './survey.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface RollbackPreview {
+  /** The newest commit, that is refused from then on. */
+  readonly from: FleetAt;
+  /** What it asks for was not deployed: the stack stays what it was before. */
+  readonly isUndeployed: boolean;
   readonly at: FleetAt;
   readonly one: Surveyed;
 }
@@ -18,8 +23,8 @@ export async function previewRollback(
   to: string | undefined,
 ): Promise<RollbackPreview> {
   const { store, source } = bench.house;
-  const previous = store.value(`previous/${stack}`) as { readonly revision: string } | undefined;
-  const target = to ?? previous?.revision;
+  const from = await bench.reader.read(await source.fetch());
+  const target = to ?? (await rollbackTarget(bench, stack, from));
   if (target === undefined && !isOnRecord(store, stack)) throw neverDeployed(stack);
   if (target === undefined)
     throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
@@ -28,5 +33,6 @@ export async function previewRollback(
     throw new Fault('NOT_FOUND', `commit ${target.slice(0, 12)} holds no readable stack ${stack}`);
   const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
   if (!one) throw new Error(`no verdict on ${stack}`);
-  return { at, one };
+  const isUndeployed = at.revision.commit === store.applied(stack)?.revision;
+  return { from, isUndeployed, at, one };
 }

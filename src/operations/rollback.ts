@@ -1,8 +1,10 @@
 // Rollback: go back to the last deployed revision's render and remember which desired state was refused, so that the loop does not try
 // it again until it changes.
 import { Fault } from '../core/fault.ts';
+import type { Applied } from '../core/state/applied.ts';
 import { isSilent } from '../core/status/fault-reason.ts';
 import type { FleetAt } from './fleet-at.ts';
+import { InvalidStack } from './resolve.ts';
 import type { Judged } from './survey.ts';
 import { type Refused, refusedKey, type Workbench } from './workbench.ts';
 
@@ -30,8 +32,31 @@ export async function rollBack(bench: Workbench, judged: Judged, fault: Fault): 
   return true;
 }
 
-/** A person goes back: the present desired state is refused until it changes, and the stack is judged at `to` (default: what was deployed
- * before). Throws NOT_FOUND when there is nothing to go back to. */
+/** Where a person goes back to who names no commit: to what was deployed last, where something else is asked for now that did not come
+ * about; else to what was deployed before it. Undefined when there is no such commit. */
+export async function rollbackTarget(bench: Workbench, stack: string, at: FleetAt): Promise<string | undefined> {
+  const { store } = bench.house;
+  const applied = store.applied(stack);
+  if (applied && (await asksForOther(bench, stack, at, applied))) return applied.revision;
+  return (store.value(`previous/${stack}`) as { readonly revision: string } | undefined)?.revision;
+}
+
+async function asksForOther(bench: Workbench, stack: string, at: FleetAt, applied: Applied): Promise<boolean> {
+  // After a rollback that is what it went back to.
+  const now = await bench.effective(stack, at);
+  const wanted = now.fleet.stacks.get(stack);
+  if (!wanted || now.revision.commit === applied.revision) return false;
+  const before = (await bench.reader.read(applied.revision)).fleet.stacks.get(stack);
+  if (before?.sourceDigest === wanted.sourceDigest) return false;
+  try {
+    return (await bench.resolver.resolve(wanted, now)).desired.digest !== applied.desired.digest;
+  } catch (error) {
+    if (error instanceof InvalidStack) return true;
+    throw error;
+  }
+}
+
+/** A person goes back: the present desired state is refused until it changes, and the stack is judged at `to` (default: `rollbackTarget`). Throws NOT_FOUND when there is nothing to go back to. */
 export async function manualRollback(
   bench: Workbench,
   stack: string,
@@ -41,8 +66,7 @@ export async function manualRollback(
   const { store, source, clock } = bench.house;
   const spec = at.fleet.stacks.get(stack);
   if (!spec) throw new Fault('NOT_FOUND', `there is no readable stack ${stack} in the fleet`);
-  const previous = store.value(`previous/${stack}`) as { revision: string } | undefined;
-  const target = to ?? previous?.revision;
+  const target = to ?? (await rollbackTarget(bench, stack, at));
   if (target === undefined)
     throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
   const commit = (await source.commit(target)).id;

@@ -648,6 +648,29 @@ describe('one stack', () => {
     expect(sim.world.containersOf('shop')[0]?.spec.image).toBe(IMAGE);
     expect((await run('plan --detailed-exitcode')).code).toBe(0);
   });
+
+  it('rollback after a push that never deployed holds what was deployed last; asked again, it goes further back', async () => {
+    const { sim, run } = await fleet();
+    const deploy = async (image: string): Promise<string> => {
+      const commit = sim.source.push({ 'stacks/shop/compose.yaml': web(image) });
+      await run('apply --yes');
+      return commit;
+    };
+    const good = [await deploy('windlass-test/web:1'), await deploy('windlass-test/web:2')];
+    const bad = await deploy('windlass-test/none:1');
+    expect(sim.house.store.applied('shop')?.revision).toBe(good[1]);
+    sim.world.clearCalls();
+    const first = await run('rollback shop --yes');
+    expect([first.code, first.err]).toEqual([0, expect.stringContaining(`from    ${bad.slice(0, 12)}`)]);
+    expect(first.err).toContain('which was not deployed: the stack stays as it was before');
+    expect(first.err).toContain(`back to ${good[1]?.slice(0, 12)}`);
+    expect(sim.world.mutatingCalls()).toEqual([]);
+    expect(sim.world.containersOf('shop')[0]?.spec.image).toBe('windlass-test/web:2');
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+    const second = await run('rollback shop --yes');
+    expect([second.code, second.err]).toEqual([0, expect.stringContaining(`back to ${good[0]?.slice(0, 12)}`)]);
+    expect(sim.world.containersOf('shop')[0]?.spec.image).toBe('windlass-test/web:1');
+  });
 });
 
 describe('prune', () => {

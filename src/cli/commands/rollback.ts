@@ -9,7 +9,8 @@ import { oneLine } from '../views/table.ts';
 
 export const command: Command = {
   words: ['rollback'],
-  summary: 'go back to the revision deployed before, until the stack changes in git',
+  summary:
+    'go back to what was deployed last, or before that when the newest is deployed, until the stack changes in git',
   usage: 'STACK',
   example: 'windlass rollback shop --yes',
   arity: [1, 1],
@@ -24,8 +25,10 @@ export const command: Command = {
     if (said !== undefined && !/^[0-9a-f]{40}$/.test(said))
       throw new UsageError(`--to takes a full commit id of 40 hex digits, not ${said}`);
     const desk = await surface('state');
-    const { at, one } = await desk.previewRollback(stack, said);
+    const { from, isUndeployed, at, one } = await desk.previewRollback(stack, said);
     const { commit, subject } = at.revision;
+    const newest = `${from.revision.commit.slice(0, 12)}  ${oneLine(from.revision.subject)}`;
+    io.words(`from    ${newest}${isUndeployed ? ', which was not deployed: the stack stays as it was before' : ''}`);
     io.words(`back to ${commit.slice(0, 12)}  ${oneLine(subject)}`);
     if (one.kind === 'refused') throw one.fault;
     if (one.kind === 'judged') io.words(paintMarks(io.inWords, formatStackDiff(one.diff)).join('\n'));
