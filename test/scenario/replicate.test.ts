@@ -2,7 +2,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DirStore } from '../../src/adapters/archive/dir-store.ts';
@@ -18,6 +17,7 @@ import type { ArchiveStore } from '../../src/ports/archive.ts';
 import { ACCESS_KEY, S3Double, SECRET_KEY } from '../adapters/archive/s3-double.ts';
 import { chunksOf, faultOf, s3PlaceOf } from '../adapters/archive/store-fixture.ts';
 import { blobOf, payloadOf, SAMPLE_TEXTS, sampleGroup, sampleManifest } from '../core/archive/sample.ts';
+import { memoryFolder } from '../sim/memory-folder.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const signal = new AbortController().signal;
@@ -58,7 +58,7 @@ describe('replication', () => {
   });
 
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'wl-replicate-'));
+    folder = await mkdtemp(join(memoryFolder(), 'wl-replicate-'));
     double = await S3Double.start();
     sim = new SimHouse(1);
     main = new DirStore({ directory: join(folder, 'main') });

@@ -11,7 +11,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
@@ -31,6 +30,7 @@ import { unverified } from '../../src/operations/unverified.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Payloads } from '../../src/ports/payloads.ts';
 import { Surface } from '../../src/surface.ts';
+import { memoryFolder } from '../sim/memory-folder.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const FLEET = 'fleet-0001';
@@ -39,7 +39,7 @@ const HOUR = 3_600_000;
 
 class Fleet {
   readonly sim = new SimHouse();
-  readonly dir = mkdtempSync(join(tmpdir(), 'wlt-trust-'));
+  readonly dir = mkdtempSync(join(memoryFolder(), 'wlt-trust-'));
   readonly bare = join(this.dir, 'fleet.git');
   readonly clone = join(this.dir, 'clone');
   readonly genesis: string;
