@@ -6,6 +6,7 @@ export const DIAGNOSTICS: Readonly<Record<string, string>> = {
   API_VERSION_UNKNOWN: 'a document starts with `apiVersion: windlass/v1`',
   APP_UNKNOWN: 'neither the fleet nor the bundled catalog has the app that a stack names; `windlass catalog list`',
   COMPOSE_EMPTY: 'Compose selects no service: there is none, or all of them need a profile',
+  COMPOSE_FILE_UNUSED: 'a folder has several Compose files under default names, and Compose reads only one',
   COMPOSE_INVALID: 'Docker Compose itself refuses the file, in its own words',
   COMPOSE_TOO_MANY_FILES: 'a project includes or extends more files than are followed',
   DEPENDENCY_CYCLE: 'stacks integrate each other in a circle, so none of them could be deployed first',

@@ -247,7 +247,11 @@ class Loader {
       checked = yield* this.#document('Stack', stackFile);
       // Elsewhere than below stacks/ the name may be another tool's.
       const said = (checked.raw as { apiVersion?: unknown } | null)?.apiVersion;
-      if (!isStacks && !(typeof said === 'string' && said.startsWith('windlass/'))) checked = null;
+      if (!isStacks && !(typeof said === 'string' && said.startsWith('windlass/'))) {
+        const empty = checked.diagnostics.find((one) => one.code === 'DOCUMENT_EMPTY');
+        if (empty) this.#diagnostics.push({ ...empty, severity: 'warning', help: 'it says nothing: remove it' });
+        checked = null;
+      }
     }
     const project = yield* this.#plain(folder);
     if (checked === null || stackFile === null) {

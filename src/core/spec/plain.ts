@@ -213,6 +213,18 @@ class PlainReader {
     }
     const main = composeFileOf(this.#tree, this.#folder);
     if (main === null) return [];
+    const unused = FILES.map((name) => join(this.#folder, name)).filter(
+      (path) => path !== main && this.#tree.entry(path),
+    );
+    if (unused.length > 0)
+      this.#diagnostics.push({
+        severity: 'warning',
+        code: 'COMPOSE_FILE_UNUSED',
+        summary: `${main} is used, and ${unused.join(' and ')} beside it is not`,
+        detail: 'as Docker Compose chooses where a folder has several files under its default names',
+        help: 'remove or rename what is not meant, or name the files in COMPOSE_FILE of the `.env` beside them',
+        place: whole(main),
+      });
     const override = OVERRIDES.map((name) => join(this.#folder, name)).find((path) => this.#tree.entry(path));
     return [main, ...(override === undefined ? [] : [override])].map((path) => ({ path, place: whole(path) }));
   }

@@ -95,6 +95,18 @@ describe('which files make up a project', () => {
       ]);
   });
 
+  it('is warned of where several files are there: which one is used, and which not', () => {
+    const { warnings } = only({ 'a/compose.yaml': compose, 'a/docker-compose.yml': compose });
+    expect(warnings).toMatchObject([
+      {
+        code: 'COMPOSE_FILE_UNUSED',
+        summary: 'a/compose.yaml is used, and a/docker-compose.yml beside it is not',
+        place: { file: 'a/compose.yaml' },
+      },
+    ]);
+    expect(only({ 'a/compose.yaml': compose, 'a/compose.override.yaml': compose }).warnings).toEqual([]);
+  });
+
   it('has the override as second file', () => {
     expect(layoutOf({ 'a/compose.yaml': compose, 'a/compose.override.yaml': compose }).files[1]).toBe(
       'a/compose.override.yaml',
@@ -676,6 +688,19 @@ describe('the fleet document', () => {
       'shop-a': ['warn', 3_600_000, 'edge', 'web'],
     });
     expect(loaded.diagnostics.map((one) => [one.severity, one.help])).toEqual([['warning', 'did you mean `blog`?']]);
+  });
+
+  it('is warned of an empty stack.yaml, which says nothing', () => {
+    const { fleet: loaded } = loadFiles({ 'a/compose.yaml': compose, 'a/stack.yaml': '# later\n' });
+    expect([...loaded.stacks.keys()]).toEqual(['a']);
+    expect(loaded.diagnostics).toMatchObject([
+      {
+        severity: 'warning',
+        code: 'DOCUMENT_EMPTY',
+        place: { file: 'a/stack.yaml' },
+        help: 'it says nothing: remove it',
+      },
+    ]);
   });
 
   it("leaves another tool's stack.yaml alone", () => {
