@@ -61,8 +61,12 @@ const rows: readonly Row[] = [
 
 const numeric = new Set(['port', 'exitCode']);
 
+/** The engine names an endpoint by an id that is another one at each try: the same trouble must read the same. */
+const withoutIds = (message: string): string => message.replace(/(on endpoint \S+) \([0-9a-f]{64}\)/g, '$1');
+
 /** `fallback` where no row knows the words. */
-export function refusal(message: string, fallback: FaultCode, data: FaultData = {}): Fault {
+export function refusal(words: string, fallback: FaultCode, data: FaultData = {}): Fault {
+  const message = withoutIds(words);
   for (const row of rows) {
     const found = row.pattern.exec(message);
     if (found === null) continue;

@@ -2,6 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { refusal } from '../../../src/adapters/compose/refusal.ts';
 
 describe('words of the engine and of Compose', () => {
+  test('are the same at each try: the id of an endpoint is left out', () => {
+    const said = (id: string) =>
+      `driver failed programming external connectivity on endpoint a-1 (${id}): Bind for 0.0.0.0:80 failed: port is already allocated`;
+    expect(refusal(said('b2e8'.repeat(16)), 'COMPOSE_FAILED').message).toBe(
+      'driver failed programming external connectivity on endpoint a-1: Bind for 0.0.0.0:80 failed: port is already allocated',
+    );
+  });
+
   test.each([
     ['No such image: nope:1', 'IMAGE_MISSING', { image: 'nope:1' }],
     [
