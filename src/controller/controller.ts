@@ -703,6 +703,7 @@ export class Controller {
         if (ready?.status === 'False') this.#settle(one.stack, null, { kind: 'prune-guarded', message });
         continue;
       }
+      if (!isOnRecord(store, one.stack)) continue;
       // The pass after it comes back here.
       if (this.#finishing.has(one.stack)) continue;
       // Its run ends first, superseded as by a newer push; the pass after it comes back here.
@@ -715,6 +716,11 @@ export class Controller {
         this.#uninstalled(one.stack);
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
+        // Somebody else takes it away, or works on it: looked at again when that may be done.
+        if (fault.code === 'LOCK_HELD') {
+          this.#queue.addAfter(one.stack, TROUBLE_MS, trigger);
+          continue;
+        }
         this.#say(one.stack, 'error', 'UninstallFailed', this.#house.redact(fault.message));
       }
     }

@@ -38,6 +38,26 @@ describe('a broken stack that was taken out of git', () => {
     }
   });
 
+  it('says of no stack that its uninstall failed while somebody else takes it away, and does it when that one gives up', async () => {
+    const sim = open();
+    sim.source.push({ 'stacks/shop/compose.yaml': web, 'stacks/away/compose.yaml': web });
+    expect((await windlass(sim, ['apply', '--yes'])).code).toBe(0);
+    sim.source.push({ 'stacks/away': null });
+    sim.house.store.acquire('stack/away', 'elsewhere:1', 20_000, sim.clock.nowMs());
+    const controller = new Controller({ house: sim.house, pollMs: 1e9, intervalMs: 1e9, log: () => {} });
+    await sim.run(controller.start());
+    try {
+      await sim.run(sim.clock.sleep(10_000));
+      expect(known(sim)).toContain('away');
+      for (let tries = 0; tries < 60 && known(sim).includes('away'); tries++) await sim.run(sim.clock.sleep(1_000));
+      const told = sim.house.store.events({ stack: 'away', limit: 9 }).map((one) => one.reason);
+      expect(told).toContain('Uninstalled');
+      expect(told).not.toContain('UninstallFailed');
+    } finally {
+      await sim.run(controller.stop());
+    }
+  });
+
   it('vanishes with the next apply, but not while the fleet cannot be read as a whole, nor while a person holds it', async () => {
     const sim = open();
     const apply = () => windlass(sim, ['apply', '--yes']);
