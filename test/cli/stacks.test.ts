@@ -673,6 +673,17 @@ describe('one stack', () => {
   });
 });
 
+describe('get of one stack', () => {
+  it('names what is deployed without a word on how it is: that is what the conditions tell', async () => {
+    const { sim, run } = await fleet();
+    sim.house.store.putHold('shop', { kind: 'suspended', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    for (const one of sim.world.containersOf('shop')) sim.world.kill(one.id);
+    const { out } = await run('get shop');
+    expect(out).toMatch(/service +web {2}windlass-test\/busybox:1 {2}×1\n/);
+    expect(out).not.toContain('running');
+  });
+});
+
 describe('prune', () => {
   it('lists what left at once, and lets it go for the digest only', async () => {
     const { sim, run, json } = await fleet({ 'stacks/third/compose.yaml': web() });

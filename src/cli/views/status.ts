@@ -49,7 +49,8 @@ export function formatStatus(io: Painter, one: StackStatus, lastRun: RunRecord |
     for (const service of one.applied.desired.services)
       rows.push([
         'service',
-        `${service.name}  ${service.image}  ×${service.replicas}  ${one.applied.roles[service.name] ?? ''}`.trimEnd(),
+        // What is deployed, not how it is: that is for the conditions below.
+        `${service.name}  ${service.image}  ×${service.replicas}${one.applied.roles[service.name] === 'completed' ? '  one-shot' : ''}`,
       ]);
   } else rows.push(['deployed', 'never']);
   if (one.attempt) {
