@@ -1,6 +1,7 @@
 // Line log for output that is not a terminal: one plain line per ended cell and per note, and a heartbeat that names what runs.
 import { type Clock, every, systemClock, type Timer } from '../clock.ts';
 import { duration, oneLine } from '../display.ts';
+import { CancelledError } from '../fan-out.ts';
 import type { Observer } from '../observer.ts';
 
 export interface LineOptions {
@@ -43,7 +44,9 @@ export function lineObserver({ write, clock = systemClock, heartbeatMs = 10_000 
     onRunEnd(error) {
       heartbeat?.cancel();
       running.clear();
-      say(error ? `failed: ${error.message}` : 'done');
+      // Who was stopped did not fail; its message says so by itself.
+      const ended = error instanceof CancelledError ? error.message : `failed: ${error?.message}`;
+      say(error ? ended : 'done');
     },
   };
 }

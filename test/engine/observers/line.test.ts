@@ -24,6 +24,16 @@ describe('the line log', () => {
     expect(clock.waiting).toBe(0);
   });
 
+  test('calls a run that was stopped cancelled, not failed', async () => {
+    const lines: string[] = [];
+    const stop = new AbortController();
+    const clock = new HandClock();
+    const plan = planOf([step('up', [], { execute: () => stop.abort() }), step('later', [])]).build();
+    const progress = lineObserver({ write: (line) => lines.push(line), clock });
+    await expect(plan.run({ clock, stop: stop.signal, progress })).resolves.toHaveProperty('error');
+    expect(lines.at(-1)).toBe('cancelled: 1 cells finished, 0 failed, 1 not done');
+  });
+
   test('names every 10 s what is running and for how long, and is silent after the run', async () => {
     const lines: string[] = [];
     const clock = new HandClock();
