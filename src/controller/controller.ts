@@ -495,7 +495,8 @@ export class Controller {
         signal: this.#now.signal,
         worker: this.#slots,
         superseded: new Map([[one.name, superseded.signal]]),
-        leaving: healing ? [] : this.#leaving(one.at).now,
+        // Of the newest commit, also where an older one counts for this stack: what came after that did not leave.
+        leaving: this.#at ? this.#leaving(this.#at).now : [],
         ...(this.#options.progress ? { progress: this.#options.progress(one.name) } : {}),
       });
       fault = outcome.failures.get(one.name);

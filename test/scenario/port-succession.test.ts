@@ -81,6 +81,37 @@ describe('a port that changes hands', () => {
     }
   });
 
+  it('nothing that is declared goes for a stack that a person took back to an older commit', async () => {
+    const sim = await deployed({ 'stacks/a/compose.yaml': on(28091) });
+    sim.source.push({ 'stacks/a/compose.yaml': on(28092) });
+    await run(sim, 'apply --yes');
+    sim.source.push({ 'stacks/b/compose.yaml': on(28091) });
+    await run(sim, 'apply --yes');
+    expect(running(sim)).toEqual(['a', 'b']);
+    await run(sim, 'rollback a --yes');
+    const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+    await sim.run(controller.start());
+    await sim.run(sim.clock.sleep(60_000));
+    await sim.run(controller.stop());
+    expect(running(sim)).toContain('b');
+    expect(sim.house.store.events({ stack: 'b', limit: 50 }).map((one) => one.reason)).not.toContain('Uninstalled');
+  });
+
+  it('a drifted stack gets its port back from one that left the fleet', async () => {
+    const sim = await deployed({ 'stacks/a/compose.yaml': on(28091) });
+    for (const one of sim.world.containersOf('a'))
+      await sim.run(sim.house.runtime.stop(one.id, new AbortController().signal));
+    sim.source.push({ 'stacks/a': null, 'stacks/old/compose.yaml': on(28091) });
+    await run(sim, 'apply --yes --no-prune');
+    expect(running(sim)).toEqual(['old']);
+    sim.source.push({ 'stacks/a/compose.yaml': on(28091), 'stacks/old': null });
+    const controller = new Controller({ house: sim.house, pollMs: 1_000, intervalMs: 1e9, log: () => {} });
+    await sim.run(controller.start());
+    for (let tries = 0; tries < 60 && String(running(sim)) !== 'a'; tries++) await sim.run(sim.clock.sleep(500));
+    await sim.run(controller.stop());
+    expect(running(sim)).toEqual(['a']);
+  });
+
   it('two stacks that swap their ports in one commit are told to do it in two', async () => {
     const sim = await deployed({ 'stacks/a/compose.yaml': on(28091), 'stacks/b/compose.yaml': on(28092) });
     sim.source.push({ 'stacks/a/compose.yaml': on(28092), 'stacks/b/compose.yaml': on(28091) });
