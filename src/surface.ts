@@ -34,7 +34,7 @@ import {
 } from './operations/archive/replicate.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
-import { type DeployOptions, type DeployOutcome, deploy, planDeploy } from './operations/deploy.ts';
+import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, forgetUndeclared, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
 import { awaitsArchive, holdNow } from './operations/hold-now.ts';
@@ -370,7 +370,7 @@ export class Surface {
     const failures = new Map<string, Fault>();
     let outcome: DeployOutcome | null = null;
     if (work.length > 0) {
-      outcome = await deploy({
+      outcome = await deployWhatCan({
         ...this.#tools(view),
         ...options,
         judged: work,

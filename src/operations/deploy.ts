@@ -243,6 +243,45 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   return { digest: plan.digest, runs: [...runs.values()], failures, notBegun, removed };
 }
 
+/**
+ * As `deploy`, but only what builds on a stack that failed is left out: a layer that fails ends its plan, and those of later layers that do not
+ * need it go on in one of their own.
+ */
+export async function deployWhatCan(options: DeployOptions): Promise<DeployOutcome> {
+  let whole = await deploy(options);
+  for (;;) {
+    const able = whole.failures.size === 0 ? [] : notBlocked(options.judged, whole);
+    if (able.length === 0 || options.stop?.aborted || options.signal?.aborted) return whole;
+    const names = new Set(able.map((one) => one.name));
+    let next: DeployOutcome;
+    try {
+      next = await deploy({ ...options, judged: able });
+    } catch (error) {
+      // What was done already is told all the same.
+      const fault = asFault(error, 'ENGINE_REFUSED');
+      return { ...whole, failures: new Map([...whole.failures, ...able.map((one) => [one.name, fault] as const)]) };
+    }
+    whole = {
+      digest: whole.digest,
+      runs: [...whole.runs, ...next.runs],
+      failures: new Map([...whole.failures, ...next.failures]),
+      notBegun: [...whole.notBegun.filter((name) => !names.has(name)), ...next.notBegun],
+      removed: [...whole.removed, ...next.removed],
+    };
+  }
+}
+
+/** Of what was not begun, what needs nothing that failed, and nothing that waits for that. */
+function notBlocked(judged: readonly Judged[], { failures, notBegun }: DeployOutcome): readonly Judged[] {
+  const blocked = new Set(failures.keys());
+  const waiting = judged.filter((one) => notBegun.includes(one.name) && !blocked.has(one.name));
+  // Each round adds at least one, so this many are enough.
+  for (const _round of waiting)
+    for (const one of waiting)
+      if (Object.values(one.stack.integrate).some((name) => blocked.has(name))) blocked.add(one.name);
+  return waiting.filter((one) => !blocked.has(one.name));
+}
+
 /** Intent is on disk before the first mutation. */
 function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigger' | 'operation'>): RunRecord {
   const { store, clock } = run.house;

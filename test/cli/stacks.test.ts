@@ -314,6 +314,30 @@ describe('apply', () => {
     expect(sim.world.containersOf('shop')).toEqual([]);
   });
 
+  it('goes on with what does not build on a stack that failed, layer by layer', async () => {
+    const on = (name: string) => `apiVersion: windlass/v1\nkind: Stack\nintegrate: { db: ${name} }\n`;
+    const { run, sim } = await fleet(
+      {
+        'stacks/ill/compose.yaml': web('windlass-test/nothing:1'),
+        'stacks/ill-2/compose.yaml': web(),
+        'stacks/ill-2/stack.yaml': on('ill'),
+        'stacks/ill-3/compose.yaml': web(),
+        'stacks/ill-3/stack.yaml': on('ill-2'),
+        'stacks/shop-2/compose.yaml': web(),
+        'stacks/shop-2/stack.yaml': on('shop'),
+        'stacks/shop-3/compose.yaml': web(),
+        'stacks/shop-3/stack.yaml': on('shop-2'),
+      },
+      false,
+    );
+    const { code, err } = await run('apply --yes');
+    expect([code, err]).toEqual([1, expect.stringMatching(/\n4 deployed, 1 failed, 2 stacks not begun\n$/)]);
+    for (const [name, count] of Object.entries({ shop: 1, blog: 1, 'shop-2': 1, 'shop-3': 1, 'ill-2': 0, 'ill-3': 0 }))
+      expect([name, sim.world.containersOf(name).length]).toEqual([name, count]);
+    sim.source.push({ 'stacks/ill/compose.yaml': web() });
+    expect((await run('apply --yes')).err).toMatch(/\n3 deployed\n$/);
+  });
+
   it('counts what was stopped in the middle as cancelled, and neither it nor a later layer or uninstall as failed or done', async () => {
     const { run, sim } = await fleet({ 'stacks/away/compose.yaml': web() });
     const provided = 'apiVersion: windlass/v1\nkind: Stack\nintegrate: { db: shop }\n';
