@@ -278,11 +278,11 @@ export class CloneDesk {
       anchor,
       spent: {
         ids: new Set(),
-        // Each content runs once, under whichever of its names.
-        subjects: new Set(echoes.copyOf === null ? [] : [sha256Of(file.bytes)]),
+        subjects: new Set(),
         nonces: new Set(),
         sinceMs: 0,
       },
+      twins: echoes.twins,
       nowMs: now.getTime(),
     });
     return { ...evaluation, ...echoes, bytes: file.bytes };
@@ -357,7 +357,7 @@ export class CloneDesk {
         ? evaluation.requester?.oid === oid && evaluation.state !== 'refused'
         : type === 'approve'
           ? evaluation.approvals.some((one) => one.oid === oid)
-          : evaluation.state !== 'refused';
+          : evaluation.state !== 'refused' || evaluation.reason === 'request-copied';
     return counts ? { oid, principal, lacks: null } : answer(evaluation.reason, evaluation.detail);
   }
 }

@@ -41,14 +41,17 @@ describe('windlass check', () => {
     ]);
   }, 60_000);
 
-  it('refuses, exit 5, a copy of a request that stands beside it: of the same bytes only one runs', async () => {
+  it('refuses, exit 5, two requests of the same bytes that stand side by side: neither runs until one is removed', async () => {
     people.commitFile('requests/before-one.yaml', people.read('requests/one.yaml'));
     const { code, out } = check();
     expect(code).toBe(5);
-    expect(out).toMatch(/\*\*before-one\*\*: refused, request-replayed: the same bytes as requests\/one\.yaml/);
-    expect(out).toMatch(/\*\*one\*\*: ready/);
-    const said = await people.say('bert', 'approve', 'before-one');
-    expect([said.code, said.json['refused']]).toEqual([5, 'request-replayed']);
+    expect(out).toMatch(/\*\*before-one\*\*: refused, request-copied: the same bytes as requests\/one\.yaml/);
+    expect(out).toMatch(/\*\*one\*\*: refused, request-copied: the same bytes as requests\/before-one\.yaml/);
+    expect(out).toMatch(/until all but one are removed/);
+    for (const id of ['one', 'before-one']) {
+      const said = await people.say('bert', 'approve', id);
+      expect([said.code, said.json['refused']]).toEqual([5, 'request-copied']);
+    }
   });
 
   it('warns of a request whose bytes stood under another name before, for that may have run', () => {

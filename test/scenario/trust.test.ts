@@ -329,10 +329,52 @@ describe('a request', () => {
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
     fleet.commit({ 'requests/two.yaml': fleet.file('requests/one.yaml') });
     expect(await fleet.look()).toMatchObject({ one: 'succeeded done', two: 'refused request-replayed' });
+    expect(await shown(fleet, 'two')).toMatch(/request-replayed: ran as one \(succeeded\)/);
     expect(fleet.removed).toEqual(['shop_data']);
     const receipt = fleet.bench.house.trust!.ledger!.receipt('one');
     expect(receipt).toMatchObject({ outcome: 'succeeded', detail: 'removed shop_data' });
     expect(receipt?.statements).toHaveLength(3);
+  });
+
+  it('beside another file of the same bytes is held, as is that one, until one of them is removed: no copy takes its name away', async () => {
+    const fleet = await open();
+    const subject = fleet.request('q9');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    fleet.commit({ 'requests/a0.yaml': fleet.file('requests/q9.yaml') }, 'by nobody');
+    const held = { a0: 'verifying request-copied', q9: 'verifying request-copied' };
+    expect(await fleet.look()).toEqual(held);
+    expect(fleet.removed).toEqual([]);
+    expect(await shown(fleet, 'q9')).toMatch(
+      /request-copied: the same bytes as requests\/a0\.yaml[\s\S]*anna[\s\S]*bert/,
+    );
+    expect(await shown(fleet, 'a0')).toMatch(/request-copied: the same bytes as requests\/q9\.yaml/);
+    fleet.git('rm', '-q', 'requests/a0.yaml');
+    fleet.commit({}, 'remove the copy');
+    expect(await fleet.look()).toMatchObject({ q9: 'succeeded done' });
+    expect(fleet.bench.house.trust!.ledger!.claims().map(({ id }) => id)).toEqual(['q9']);
+  });
+
+  it('that holds is still rejected by who may, and one that is claimed is finished whatever copy is pushed then', async () => {
+    const fleet = await open();
+    const subject = fleet.request('one');
+    fleet.commit({ 'requests/copy.yaml': fleet.file('requests/one.yaml') });
+    expect(await fleet.look()).toMatchObject({ one: 'verifying request-copied' });
+    fleet.commit({}, fleet.message('reject', subject), 'cleo');
+    expect(await fleet.look()).toMatchObject({
+      one: 'rejected rejected-by-approver',
+      copy: 'rejected rejected-by-approver',
+    });
+    const two = fleet.request('two');
+    fleet.approve(two, 'bert');
+    fleet.approve(two, 'cleo');
+    const { house } = fleet.bench;
+    fleet.commit({ 'requests/a2.yaml': fleet.file('requests/two.yaml') });
+    const tip = await house.source.fetch();
+    const standing = async (except?: string) =>
+      (await lookAtTrust(house, tip, except === undefined ? {} : { except })).requests.find(({ id }) => id === 'two')
+        ?.evaluation.state;
+    expect([await standing(), await standing('two')]).toEqual(['refused', 'ready']);
   });
 
   it('counts nothing that is unsigned, signed by a stranger, for another fleet or environment, or of a key that was revoked', async () => {

@@ -95,7 +95,9 @@ async function say(context: CommandContext, word: Verb): Promise<number> {
       ),
     ].join('\n'),
   );
-  if ((word === 'approve' || word === 'request') && before.isFinal) {
+  // Of two files with the same bytes the clone cannot tell which one ran already: nobody should sign before one is gone.
+  const isHeld = before.isFinal || before.reason === 'request-copied';
+  if ((word === 'approve' || word === 'request') && isHeld) {
     io.words(
       [
         `${io.inWords.paint('red', `error[${before.reason}]`)}: ${before.state} ${before.detail}`.trimEnd(),

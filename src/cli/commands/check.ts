@@ -2,7 +2,7 @@
 // the requests of HEAD still lack. Never says that a request will run: what is revoked, claimed or
 // rewritten only the controller knows.
 import { helpOf } from '../../core/state/trust/authority.ts';
-import { idOfPath, requestPath } from '../../core/state/trust/request-file.ts';
+import { idOfPath } from '../../core/state/trust/request-file.ts';
 import type { RequestHere } from '../../surface/clone-desk.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -28,10 +28,7 @@ const rowOf = (id: string, one: RequestHere): Row => ({
   id,
   state: one.state,
   reason: one.reason,
-  detail:
-    one.copyOf !== null && one.reason === 'request-replayed'
-      ? `the same bytes as ${requestPath(one.copyOf)}`
-      : one.detail,
+  detail: one.detail,
   missing: one.missing,
   mayStillSign: one.mayStillSign,
   asked: one.requester?.principal ?? null,

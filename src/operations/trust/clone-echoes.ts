@@ -1,5 +1,5 @@
 // Echoes of a request in the history of a clone: other files of the same bytes, and what the same file was before. Which of them ran only
-// the controller knows; that two files of the same bytes do not both run is certain.
+// the controller knows; that of two files of the same bytes none runs while both are there is certain.
 
 import type { RawGitObject } from '../../core/state/trust/judge.ts';
 import { sha256Of } from '../../core/state/trust/policy-file.ts';
@@ -8,8 +8,8 @@ import { parseStatement } from '../../core/state/trust/statement.ts';
 import type { Clone, FileChange } from '../../ports/clone.ts';
 
 export interface Echoes {
-  /** Of HEAD, another request of the same bytes that was there before: of the two only one runs. */
-  readonly copyOf: string | null;
+  /** Of HEAD, the paths of other requests of the same bytes. */
+  readonly twins: readonly string[];
   /** Why a controller may know more against it, in whole sentences. */
   readonly doubts: readonly string[];
 }
@@ -33,10 +33,7 @@ export async function echoesOf(
   const sha256 = sha256Of(bytes);
   const same = (await clone.files(commit, 'requests')).filter((file) => sha256Of(file.bytes) === sha256);
   const blob = history.find((one) => one.path === path && one.oid !== null)?.oid ?? null;
-  const begun = (at: string): number => history.findLastIndex((one) => one.path === at && one.oid === blob);
-  const [first] = same
-    .flatMap((file) => idOfPath(file.path) ?? [])
-    .sort((a, b) => begun(requestPath(b)) - begun(requestPath(a)) || (a < b ? -1 : 1));
+  const twins = same.map((file) => file.path).filter((one) => one !== path && idOfPath(one) !== null);
   const doubts: string[] = [];
   const paths = new Set(
     history.flatMap((one) => (blob !== null && one.oid === blob && one.path !== path ? [one.path] : [])),
@@ -51,7 +48,7 @@ export async function echoesOf(
     doubts.push(`${path} was removed and is there again; if it ran before, this is refused as request-claimed`);
   else if (await wasApproved(clone, own, sha256, statements))
     doubts.push(`${path} was approved with other words before; if that ran, this is refused as request-claimed`);
-  return { copyOf: first === undefined || first === id ? null : first, doubts };
+  return { twins: twins.sort(), doubts };
 }
 
 /** Whether somebody says to have approved what the file was before. */

@@ -161,7 +161,13 @@ export async function lookAtTrust(
     }
   }
   const spent = ledger.spent(options.except);
-  const evaluate = (path: string, bytes: Uint8Array, isRegularBlob: boolean): RequestEvaluation =>
+  const ran = new Map(ledger.claims().map(({ id, subject }) => [subject, ranAs(ledger, id)]));
+  const evaluate = (
+    path: string,
+    bytes: Uint8Array,
+    isRegularBlob: boolean,
+    twins: readonly string[] = [],
+  ): RequestEvaluation =>
     evaluateRequest({
       path,
       bytes,
@@ -170,13 +176,16 @@ export async function lookAtTrust(
       policy: effective,
       anchor,
       spent,
+      ran: ran.get(sha256Of(bytes)),
+      // What is claimed already is the one that runs: a copy that comes then changes nothing.
+      twins: idOfPath(path) === options.except ? [] : twins,
       nowMs: atMs,
     });
-  const requests = files.map(({ id, path, bytes, isRegularBlob }) => ({
+  const requests = files.map(({ id, path, bytes, isRegularBlob, twins }) => ({
     id,
     path,
     bytes,
-    evaluation: evaluate(path, bytes, isRegularBlob),
+    evaluation: evaluate(path, bytes, isRegularBlob, twins),
   }));
   const nothing = new Uint8Array();
   const misnamed = (await house.source.list(tip)).entries
@@ -186,12 +195,22 @@ export async function lookAtTrust(
   return { ...look, objects, requests, misnamed, passedOver };
 }
 
+/** What became of a claim, for whoever finds its bytes under another id. */
+function ranAs(ledger: Ledger, id: string): string {
+  const state = ledger.snapshot(id)?.state ?? 'claimed';
+  return `${state === 'claimed' || state === 'refused' ? 'claimed' : 'ran'} as ${id} (${state})`;
+}
+
 interface ReadFile {
   readonly id: string;
   readonly path: string;
   readonly bytes: Uint8Array;
   readonly isRegularBlob: boolean;
+  /** Other requests of the same bytes, also those that are not read. */
+  readonly twins: readonly string[];
 }
+
+const isRegular = (mode: string): boolean => mode === '100644' || mode === '100755';
 
 /** Those that somebody's signature has brought further first, what is over last; else by their path. */
 async function requestFiles(
@@ -210,13 +229,16 @@ async function requestFiles(
     })
     .sort((a, b) => rank(a) - rank(b));
   const files: ReadFile[] = [];
+  const alike = new Map<string, string[]>();
+  for (const { path, mode, oid } of named) if (isRegular(mode)) alike.set(oid, [...(alike.get(oid) ?? []), path]);
   let readBytes = 0;
   for (const { id, path, mode, oid } of named) {
     if (files.length >= MOST_REQUESTS || readBytes > MOST_REQUEST_BYTES) break;
-    const isRegularBlob = mode === '100644' || mode === '100755';
+    const isRegularBlob = isRegular(mode);
     const bytes = isRegularBlob ? await boundedBytes(house, oid) : new Uint8Array();
     readBytes += bytes.length;
-    files.push({ id, path, bytes, isRegularBlob });
+    const twins = isRegularBlob ? (alike.get(oid) ?? []).filter((other) => other !== path).sort() : [];
+    files.push({ id, path, bytes, isRegularBlob, twins });
   }
   return { files, passedOver: named.length - files.length };
 }

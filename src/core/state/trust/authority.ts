@@ -47,7 +47,10 @@ export const AUTHORITY = {
   ),
   'request-claimed': request('A request of this id was claimed before; each id runs at most once.'),
   'request-replayed': request(
-    'A request with exactly this content was claimed before under another id, or stands beside it; each content runs at most once. Ask anew.',
+    'A request with exactly this content was claimed before under another id; each content runs at most once. See what became of that one, and ask anew only if it is wanted once more.',
+  ),
+  'request-copied': request(
+    'Another request file holds exactly the same bytes, and signatures name bytes, not file names: neither runs until all but one are removed from the branch.',
   ),
   'request-unsigned': request(
     'No valid signed statement asks for these very bytes; whoever asks signs one by commit, or by an annotated tag when a merge lost it: `windlass request sign ID --tag`. One that is made already comes with `git fetch --tags`.',

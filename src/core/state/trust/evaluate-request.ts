@@ -47,6 +47,10 @@ export interface EvaluateRequestInput {
   readonly policy: PolicyVersion | null;
   readonly anchor: TrustAnchor;
   readonly spent: SpentFacts;
+  /** Under which other id this content was claimed, in words; absent when that is not known. */
+  readonly ran?: string | undefined;
+  /** Paths of other requests of the tip that hold the very same bytes. Statements name bytes, not names: which one is meant nobody can tell. */
+  readonly twins?: readonly string[];
   readonly nowMs: number;
 }
 
@@ -143,6 +147,9 @@ interface Proved {
 /** Of one request. Each is judged at each look, and a rejection may be the last of them. */
 export const MOST_STATEMENTS = 1_000;
 
+/** It is enough to name some. */
+const MOST_TWINS = 5;
+
 /** What speaks of other files says nothing here, whatever is wrong with it. */
 const concerns = (reading: StatementReading, subject: string): boolean =>
   reading.kind === 'statement'
@@ -204,11 +211,22 @@ class Evaluation {
     this.#known = { id, diagnostics };
     if (file === null) return this.#refuse('request-invalid', inOneLine(diagnostics[0]?.summary ?? ''));
     this.#known = { id, diagnostics, request: file.request, subject: file.sha256 };
-    if (spent.subjects.has(file.sha256)) return this.#refuse('request-replayed', file.sha256, { isFinal: true });
+    if (spent.subjects.has(file.sha256))
+      return this.#refuse('request-replayed', this.#input.ran ?? file.sha256, { isFinal: true });
     if (nowMs >= file.expiresMs) return this.#say('expired', 'request-expired', { isFinal: true });
     const own = this.#input.statements.filter(({ reading }) => concerns(reading, file.sha256));
     if (own.length > MOST_STATEMENTS) return this.#refuse('too-many-statements', `more than ${MOST_STATEMENTS}`);
-    return this.#judge(file, policy, own);
+    return this.#alone(this.#judge(file, policy, own));
+  }
+
+  /** Two files of the same bytes are both held: whoever may push could otherwise give what others approved another name. */
+  #alone(judged: RequestEvaluation): RequestEvaluation {
+    const twins = this.#input.twins ?? [];
+    const isOnItsWay = ['awaitingApprovals', 'scheduled', 'ready'].includes(judged.state);
+    if (twins.length === 0 || !isOnItsWay) return judged;
+    const named = twins.slice(0, MOST_TWINS).join(', ');
+    const detail = `the same bytes as ${named}${twins.length > MOST_TWINS ? ` and ${twins.length - MOST_TWINS} more` : ''}`;
+    return { ...judged, state: 'refused', reason: 'request-copied', detail, untilMs: null };
   }
 
   #judge(file: RequestFile, policy: PolicyVersion, own: readonly SeenStatement[]): RequestEvaluation {
