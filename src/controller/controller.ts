@@ -28,7 +28,7 @@ import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
-import { stacksWithHooksLeft, sweepHookJobs, takeUpHooks } from '../operations/steps/run-hook.ts';
+import { cutOf, stacksWithHooksLeft, sweepHookJobs, type TakenUp, takeUpHooks } from '../operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
@@ -98,6 +98,8 @@ export class Controller {
   readonly #inWork = new Map<string, { readonly sourceDigest: string; readonly superseded: AbortController }>();
   /** Stacks whose interrupted hooks are being brought to their end: nothing else is done to them meanwhile. */
   readonly #finishing = new Map<string, Promise<void>>();
+  /** Stack → the hook phase that the crash before made fail: its operation has failed, and is tried again when any failed one is. */
+  readonly #cut = new Map<string, TakenUp>();
   /** Resolved when the source was looked at for the first time, whatever came of it. */
   readonly #looked = Promise.withResolvers<void>();
   readonly #loops: Promise<unknown>[] = [];
@@ -449,6 +451,7 @@ export class Controller {
   async #work(one: Judged, trigger: string): Promise<Answer> {
     const { clock } = this.#house;
     const now = clock.nowMs();
+    const cut = this.#takeCut(one.name, one.resolved.desired.digest, one.attempt?.operation ?? 'deploy');
     const hold = this.#holdOf(one.stack);
     if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
     if (!needsWork(one)) return this.#settleJudged(one);
@@ -495,6 +498,7 @@ export class Controller {
         signal: this.#now.signal,
         worker: this.#slots,
         superseded: new Map([[one.name, superseded.signal]]),
+        ...(cut ? { cut: new Map([[one.name, cut]]) } : {}),
         // Of the newest commit, also where an older one counts for this stack: what came after that did not leave.
         leaving: this.#at ? this.#leaving(this.#at).now : [],
         ...(this.#options.progress ? { progress: this.#options.progress(one.name) } : {}),
@@ -713,6 +717,8 @@ export class Controller {
         continue;
       }
       try {
+        const cut = this.#takeCut(one.stack, one.desired.digest, 'uninstall');
+        if (cut) throw cut;
         await uninstall(this.#bench, one, trigger, this.#now.signal);
         this.#uninstalled(one.stack);
       } catch (error) {
@@ -759,6 +765,13 @@ export class Controller {
     }
   }
 
+  /** Once: whoever comes after that tries again. */
+  #takeCut(stack: string, digest: string, operation: string): Fault | null {
+    const cut = this.#cut.get(stack);
+    this.#cut.delete(stack);
+    return cut ? cutOf(cut, digest, operation) : null;
+  }
+
   async #finishHooksOf(stack: string): Promise<void> {
     const signal = this.#stop.signal;
     let leases: HeldLeases | null = null;
@@ -767,8 +780,10 @@ export class Controller {
       const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
       // A newer revision is known only when the source was asked.
       const newest = () => this.#looked.promise.then(() => this.#at);
-      for (const { outcome, state } of await takeUpHooks(this.#bench, [stack], { signal, note, newest }))
-        this.#options.log(`${stack}: ${state.run.phase} was interrupted and is ${outcome} now`);
+      for (const taken of await takeUpHooks(this.#bench, [stack], { signal, note, newest })) {
+        this.#options.log(`${stack}: ${taken.state.run.phase} was interrupted and is ${taken.outcome} now`);
+        if (taken.isCut) this.#cut.set(stack, taken);
+      }
       await wake(this.#bench, stack, signal);
     } catch (error) {
       const fault = asFault(error, 'HOOK_FAILED');

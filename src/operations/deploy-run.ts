@@ -28,6 +28,8 @@ export interface DeployRun {
   readonly worker: { acquire(signal: AbortSignal): Promise<() => void> } | null;
   /** Stack → aborted when a newer revision takes the place of this one. */
   readonly superseded?: ReadonlyMap<string, AbortSignal>;
+  /** Stack → what this very deploy failed with when the controller died in one of its hooks: it ends so, and begins nothing. */
+  readonly cut?: ReadonlyMap<string, Fault>;
   /** Takes away what leaves the fleet and has a port that this stack takes over: last thing before its containers are made. */
   readonly makeRoom?: (judged: Judged, ctx: Pick<StepContext, 'signal' | 'note'>) => Promise<void>;
   /** A hook phase ended, well or not: into the record of the run. */

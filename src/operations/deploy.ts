@@ -109,6 +109,7 @@ export interface DeployOptions {
   readonly expected?: string;
   readonly worker?: DeployRun['worker'];
   readonly superseded?: DeployRun['superseded'];
+  readonly cut?: DeployRun['cut'];
   /** What leaves the fleet with this deploy: whoever of them has a port that a stack takes over is uninstalled right before that comes. */
   readonly leaving?: readonly Applied[];
 }
@@ -141,6 +142,7 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     judged: new Map(judged.map((one) => [one.name, one])),
     worker: options.worker ?? null,
     ...(options.superseded ? { superseded: options.superseded } : {}),
+    ...(options.cut ? { cut: options.cut } : {}),
     async makeRoom(one, ctx) {
       // Several may take over from the same one: it goes once.
       for (const { leaver, port } of successionsOf([one], one.index, options.leaving ?? [])) {

@@ -9,7 +9,7 @@ import { deployedOrLost } from './hook-subject.ts';
 import type { House } from './house.ts';
 import { holdLeases } from './leases.ts';
 import { treeDirOf } from './resolve.ts';
-import { takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
+import { cutOf, takeUpHooks, uninstallPhases, withHooks } from './steps/run-hook.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface Orphan {
@@ -48,7 +48,9 @@ export async function uninstall(
   };
   try {
     store.putRun(record);
-    await takeUpHooks(bench, [applied.stack], { signal });
+    const taken = await takeUpHooks(bench, [applied.stack], { signal });
+    const cut = taken.map((one) => cutOf(one, applied.desired.digest, 'uninstall')).find(Boolean);
+    if (cut) throw cut;
     const completed = uninstallPhases(store, applied.stack);
     const subject = applied.hooks ? await deployedOrLost(bench, applied, signal) : null;
     const message = subject !== null && 'lost' in subject ? withoutHooks(subject.lost) : '';

@@ -651,6 +651,44 @@ describe('a crash of the controller in a deploy with hooks', () => {
       });
     });
 
+    it.each(['apply', 'controller'])(
+      'a phase whose job may not run twice has failed, and its deploy with it; nothing of it is begun anew by the %s',
+      async (who) => {
+        const twice = '  pre_update: [{ scale: { web: 0 } }, { job: say }, { job: second }]\n';
+        const second = { 'stacks/shop/second.job.yaml': job('sleep 200') };
+        const sim = new SimHouse(1);
+        sim.source.push({ ...files(twice), ...second });
+        await succeeded(sim);
+        sim.source.push({ ...files(twice, 'echo hi', 'windlass-test/web:1'), ...second });
+        sim.apply().catch(() => {});
+        const begun = (name: string) =>
+          sim.world.containersOf('shop').filter((one) => one.name.startsWith(`shop-pre_update-${name}`));
+        while (begun('second').length === 0) await sim.clock.sleep(100);
+        sim.crash();
+        const [first] = begun('say');
+        const why = 'pre_update of shop failed: job second: the controller died while it ran';
+        const failed = () =>
+          sim.house.store.runs({ stack: 'shop', limit: 9 }).filter((one) => one.outcome === 'failed');
+        if (who === 'apply') {
+          expect([...(await sim.apply())!.failures.values()].map((one) => [one.code, one.message])).toEqual([
+            ['HOOK_FAILED', why],
+          ]);
+          houses.push(sim);
+        } else {
+          await start(sim);
+          const ready = () => sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
+          await until(sim, () => ready()?.status === 'False');
+          expect(ready()?.message).toBe(why);
+        }
+        expect(begun('say').map((one) => one.id)).toEqual([first!.id]);
+        expect(counts(sim)).toEqual({ web: 2, side: 1 });
+        expect(failed().map((one) => one.message)).toEqual([why]);
+        expect(sim.house.store.attempt('shop')?.lastFault?.message).toBe(why);
+        // A further try is one like any other.
+        if (who === 'controller') await until(sim, () => begun('second').length > 0);
+      },
+    );
+
     it('other stacks are deployed while the hooks of one are taken up; that one waits', async () => {
       const sim = await killed('sleep 200');
       const other = { 'stacks/other/compose.yaml': compose('windlass-test/web:1') };

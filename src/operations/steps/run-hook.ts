@@ -138,15 +138,17 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
     name: 'finish-hooks',
     title: 'finish the hooks of an interrupted run',
     touches: 'runtime',
-    applicable: (_ctx, { payload }) => left(payload.stack).length > 0 || isAtRest(payload.stack),
+    applicable: (_ctx, { payload: { stack } }) =>
+      left(stack).length > 0 || isAtRest(stack) || run.cut?.has(stack) === true,
     check(_ctx, { payload }) {
       const states = left(payload.stack);
       const lines = states.map((state) => `${state.run.phase} was interrupted`);
       if (isAtRest(payload.stack)) lines.push('a backup was interrupted');
+      if (run.cut?.has(payload.stack)) lines.push('a hook phase failed when the controller died');
       return { satisfied: lines.length === 0, ...(lines.length === 0 ? {} : { note: lines.join('\n') }) };
     },
     async execute(ctx, { payload }) {
-      await takeUpHooks(run.bench, [payload.stack], {
+      const taken = await takeUpHooks(run.bench, [payload.stack], {
         signal: ctx.signal,
         note: ctx.note,
         ended: (stack, hook) => run.hookEnded(stack, hook),
@@ -155,6 +157,11 @@ export function finishHooks(run: DeployRun): Step<DeployTarget> {
       await wake(run.bench, payload.stack, ctx.signal);
       // What was scaled is back: it is judged anew.
       setJudged(run, ctx, await judgedOf(run, { cache: ctx.cache, fresh: true }, payload.stack));
+      // What failed by the crash ends this try as any failure does: its jobs need not bear being run once more.
+      const attempt = run.house.store.attempt(payload.stack);
+      const cut = attempt && taken.map((one) => cutOf(one, attempt.digest, operationOf(attempt))).find(Boolean);
+      const fault = cut ?? run.cut?.get(payload.stack);
+      if (fault) throw fault;
     },
   };
 }
@@ -256,6 +263,16 @@ export const stacksWithHooksLeft = ({ house }: Workbench): readonly string[] => 
   ),
 ];
 
+/** What came of a phase that a dead controller left. */
+export interface TakenUp extends HookResult {
+  /** It failed, and nobody was told so far: whoever took it up ends as failed, and does not begin the phase anew by itself. */
+  readonly isCut: boolean;
+}
+
+/** What that very operation failed with; null when it is another one, or did not fail. */
+export const cutOf = ({ isCut, fault, state: { run } }: TakenUp, digest: string, operation: string): Fault | null =>
+  isCut && run.digest === digest && run.operation === operation ? fault : null;
+
 /** Takes up what dead controllers left of these stacks (default: of all), restores, and ends it. With the leases held, before anything
  * else touches them. Throws the RESTORE_FAILED of the first whose services are not back: nothing may touch that stack then. */
 export async function takeUpHooks(
@@ -266,7 +283,7 @@ export async function takeUpHooks(
     /** What the fleet asks for by now; asked when everything is restored. Default: the commit that was accepted last. */
     readonly newest?: () => FleetAt | null | Promise<FleetAt | null>;
   },
-): Promise<readonly HookResult[]> {
+): Promise<readonly TakenUp[]> {
   const { house } = bench;
   const journal = storeJournal(house.store);
   const left = journal.all().filter((state) => stacks === null || stacks.includes(state.run.stack));
@@ -300,7 +317,13 @@ export async function takeUpHooks(
     },
     { signal: options.signal, decide },
   );
-  for (const result of results) {
+  // Of what is brought back late the failure was told before.
+  const wasTold = new Set(left.filter(({ ended }) => ended?.outcome === 'restoreFailed').map(({ run }) => runKey(run)));
+  const taken = results.map((result): TakenUp => {
+    const isCut = result.outcome === 'failed' && !wasTold.has(runKey(result.state.run));
+    return { ...result, isCut };
+  });
+  for (const result of taken) {
     settleLeft(bench, result);
     const { stack } = result.state.run;
     if (!isTold(bench, result.state)) {
@@ -311,7 +334,7 @@ export async function takeUpHooks(
   }
   const down = results.find((one) => one.outcome === 'restoreFailed');
   if (down?.fault) throw down.fault;
-  return results;
+  return taken;
 }
 
 /** Another revision takes the place of a deploy before it changes anything: SPEC 4. */
