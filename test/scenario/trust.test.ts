@@ -417,6 +417,7 @@ describe('a request', () => {
     fleet.git('switch', '-q', 'main');
     fleet.commit({ 'requests/one.yaml': text }, `squashed (#7)\n\n${asked}`);
     expect((await fleet.look())['one']).toMatch(/request-unsigned/);
+    expect(await shown(fleet, 'one')).toMatch(/lost .* squash[\s\S]*cure +windlass request sign one --tag/);
     const file = join(fleet.dir, 'tag');
     for (const [type, key] of [
       ['request', 'anna'],
@@ -428,6 +429,32 @@ describe('a request', () => {
     }
     fleet.git('push', '-q', 'origin', '--tags');
     expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('whose signature does not count is told why, each cause with its own cure: no squash is blamed for a revoked or unknown key', async () => {
+    const fleet = await open();
+    const revoked = join(fleet.dir, 'revoked');
+    const subject = fleet.request('one', 'mallory');
+    await fleet.look();
+    let told = await shown(fleet, 'one');
+    expect(told).toMatch(/stranger .* gives to nobody[\s\S]*cure .* with a key that the policy names/);
+    expect(told).not.toMatch(/squash|--tag/);
+    fleet.commit({}, fleet.message('request', subject), 'anna');
+    fleet.approve(subject, 'cleo');
+    writeFileSync(revoked, readFileSync(join(fleet.dir, 'cleo.pub')));
+    await fleet.look();
+    told = await shown(fleet, 'one');
+    expect(told).toMatch(
+      /revoked +[0-9a-f]{12} is signed with a key that is revoked[\s\S]*cure .* windlass approve one with a key/,
+    );
+    expect(told).not.toMatch(/squash|request sign/);
+    writeFileSync(revoked, 'no key at all\n');
+    await fleet.look();
+    told = await shown(fleet, 'one');
+    expect(told).toMatch(
+      /unread .* cannot be read[\s\S]*cure +mend the file that trust\.revokedFile names.*nobody need sign again/,
+    );
+    expect(told).not.toMatch(/squash|request sign|windlass approve/);
   });
 
   it('is not disturbed by malformed commits anywhere in the history', async () => {

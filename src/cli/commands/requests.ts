@@ -1,5 +1,5 @@
 // `windlass requests`: where each request stands and why it waits: who has signed, who still may. And its evidence, to keep elsewhere.
-import { helpOf } from '../../core/state/trust/authority.ts';
+import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import type { RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
@@ -60,16 +60,82 @@ const rowOf = (one: RequestView): string[] => {
   ];
 };
 
-/** What a squash or a rebase leaves behind: words that nobody signed. */
-function curesOf(id: string, { requester, ignored, missing }: RequestEvaluation): readonly string[] {
-  const lost = ignored.filter(({ principal }) => principal === null);
-  if (lost.length === 0 || (requester !== null && missing === 0)) return [];
-  const names = lost.map(({ oid }) => oid.slice(0, 12)).join(', ');
-  return [
-    `  lost       ${names} has words about it without a signature that counts: a squash or rebase takes signatures away`,
-    ...(requester === null ? [`  cure       windlass request sign ${id} --tag, by whoever asked; first of all`] : []),
-    `  cure       git fetch --tags, then windlass approve ${id} --tag, by each who approved`,
-  ];
+type Cure = 'sign-again' | 'another-key' | 'key-of-the-policy' | 'mend-list';
+
+/** Why statements do not count, where people can do something about it that is not told beside each of them. */
+const CAUSES: readonly {
+  readonly reasons: ReadonlySet<IgnoredCode>;
+  readonly key: string;
+  readonly says: string;
+  readonly cure: Cure;
+}[] = [
+  {
+    reasons: new Set<IgnoredCode>(['bad-revocation-list']),
+    key: 'unread',
+    says: 'cannot be judged: the list of revoked keys of the controller cannot be read, so no signature counts',
+    cure: 'mend-list',
+  },
+  {
+    reasons: new Set<IgnoredCode>(['revoked', 'revoked-authority', 'revoked-certificate', 'key-retired-since']),
+    key: 'revoked',
+    says: 'is signed with a key that is revoked',
+    cure: 'another-key',
+  },
+  {
+    reasons: new Set<IgnoredCode>(['unknown-key', 'unknown-authority', 'signer-unnamed']),
+    key: 'stranger',
+    says: 'is signed with a key that the policy in effect gives to nobody',
+    cure: 'key-of-the-policy',
+  },
+  {
+    reasons: new Set<IgnoredCode>(['no-signature']),
+    key: 'lost',
+    says: 'has words about it without a signature: a squash or rebase takes signatures away',
+    cure: 'sign-again',
+  },
+  {
+    reasons: new Set<IgnoredCode>(['trailers-not-last', 'trailer-duplicated']),
+    key: 'joined',
+    says: 'has words about it that no longer stand as they were written: a squash joins messages, and an edit moves lines',
+    cure: 'sign-again',
+  },
+];
+
+const MOST_NAMED = 5;
+
+/** What is wrong with those that do not count, each cause with its own cure. None for what may have run already, nor where nothing lacks. */
+function curesOf(id: string, { reason, requester, ignored, missing }: RequestEvaluation): readonly string[] {
+  if (reason === 'request-predates-ledger' || (requester !== null && missing === 0)) return [];
+  const word = (key: string, text: string): string => `  ${key.padEnd(10)} ${text}`;
+  const asks = requester === null;
+  const lines: string[] = [];
+  const cures = new Set<Cure>();
+  for (const { reasons, key, says, cure } of CAUSES) {
+    const found = ignored.filter((one) => reasons.has(one.reason));
+    if (found.length === 0) continue;
+    cures.add(cure);
+    const more = found.length > MOST_NAMED ? ` and ${found.length - MOST_NAMED} more` : '';
+    const named = found.slice(0, MOST_NAMED).map(({ oid }) => oid.slice(0, 12));
+    lines.push(word(key, `${named.join(', ')}${more} ${says}`));
+  }
+  // Nothing that anybody signs counts before that.
+  if (cures.has('mend-list'))
+    return [
+      ...lines,
+      word('cure', 'mend the file that trust.revokedFile names, on the host of the controller; nobody need sign again'),
+    ];
+  if (cures.has('sign-again')) {
+    if (asks) lines.push(word('cure', `windlass request sign ${id} --tag, by whoever asked; first of all`));
+    lines.push(word('cure', `git fetch --tags, then windlass approve ${id} --tag, by each who approved`));
+  }
+  const again = asks ? `windlass request sign ${id} or windlass approve ${id}` : `windlass approve ${id}`;
+  if (cures.has('another-key'))
+    lines.push(
+      word('cure', `${again} with a key of the policy that is not revoked; a new key comes with a new policy version`),
+    );
+  else if (cures.has('key-of-the-policy'))
+    lines.push(word('cure', `${again} with a key that the policy names; a new key comes with a new policy version`));
+  return lines;
 }
 
 function formatRequest(io: Painter, view: RequestView): string {
@@ -92,13 +158,17 @@ function formatRequest(io: Painter, view: RequestView): string {
     if (requester) lines.push(`  asked by   ${requester.principal} (${requester.oid.slice(0, 12)})`);
     for (const one of approvals) lines.push(`  approved   ${one.principal} (${one.oid.slice(0, 12)})`);
     if (missing > 0) lines.push(`  missing    ${missing}, of ${mayStillSign.join(', ')}`);
-    lines.push(...curesOf(view.id, evaluation));
+    const cures = curesOf(view.id, evaluation);
+    lines.push(...cures);
     for (const one of ignored)
       lines.push(
         `  ignored    ${one.oid.slice(0, 12)}${one.principal ? ` of ${one.principal}` : ''}: ${one.reason}${one.detail ? `: ${oneLine(one.detail)}` : ''}`,
         `             ${helpOf(one.reason)}`,
       );
-    if (now === evaluation && evaluation.state === 'refused') lines.push(`  help       ${helpOf(evaluation.reason)}`);
+    // That nobody's signature counts is told with its cause where that is known.
+    const isTold = evaluation.reason === 'request-unsigned' && cures.length > 0;
+    if (now === evaluation && evaluation.state === 'refused' && !isTold)
+      lines.push(`  help       ${helpOf(evaluation.reason)}`);
   }
   for (const { type, principal, oid, reason } of view.said)
     if (type !== 'request' || reason !== request?.reason)

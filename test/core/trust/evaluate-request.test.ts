@@ -162,6 +162,20 @@ describe('a memory that begins late', () => {
     );
   });
 
+  it('says that it may have run before anything else, whatever words anybody adds and whatever has become of its signers', async () => {
+    const told = async (objects: readonly RawGitObject[], more: Partial<Case> = {}) =>
+      (await evaluate({ objects, spent: { sinceMs: at }, ...more })).reason;
+    const malformed = say('mallory', 'request', subject, policy.sha256, {
+      message: `Ask\n\nWindlass-Type: request\nWindlass-Subject: sha256:${subject}\n`,
+    });
+    const unsigned = ask('anna', { isUnsigned: true });
+    expect(await told([malformed, unsigned, ...honest()])).toBe('request-predates-ledger');
+    expect(await told([unsigned, approve('bert')])).toBe('request-predates-ledger');
+    const next = policyOf({ version: 2, previous: policy.sha256 });
+    expect(await told(honest(), { policy: next })).toBe('request-predates-ledger');
+    expect(await told([malformed, unsigned])).toBe('request-unsigned');
+  });
+
   it('counts what is signed again, and still hears whoever said no before', async () => {
     const again = () => [
       ask('anna', { datedMs: at }),

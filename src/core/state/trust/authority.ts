@@ -57,7 +57,7 @@ export const AUTHORITY = {
   ),
   'nonce-replayed': request('The statement that asks for it carries a nonce that was spent before; sign a new one.'),
   'request-predates-ledger': request(
-    'It was signed before the memory of this controller began, which cannot tell whether it ran; if it did not, sign it again.',
+    'It was signed before the memory of this controller began, which cannot tell whether it ran. Look whether what it asks for is done; only if it never ran, whoever asks and who approves sign it again.',
   ),
   'rule-absent': request('No rule of the policy names this operation for this stack, so it is refused.'),
   'rule-empty': request('The rule that holds names nobody who could ask or approve, so it is refused.'),

@@ -311,9 +311,10 @@ class Evaluation {
       nonces.add(nonce);
       if (isStop(statement)) return false;
       const wrong = firstOf<StatementRefusalCode>([
-        [statement.policy !== policy.sha256, 'other-policy'],
-        // By its signed date: the same words under another id, or from a branch that is pushed again, may have run as well.
+        // By its signed date: the same words under another id, or from a branch that is pushed again, may have run as well. Before whatever
+        // else is wrong with it now: what ran then may have run under another policy.
         [spent.sinceMs === null || !(datedMs >= spent.sinceMs), 'predates-ledger'],
+        [statement.policy !== policy.sha256, 'other-policy'],
         [!(nowMs < expiresMs), 'statement-expired'],
         [!(firstSeenMs <= nowMs + anchor.clockSkewMs), 'seen-in-future'],
         [!(firstSeenMs < Math.min(expiresMs, file.expiresMs)), 'seen-too-late'],
@@ -339,9 +340,14 @@ class Evaluation {
             (reading.claims?.type ?? 'request') === 'request';
       if (asks) asking.add(kind === 'statement' ? reading.statement.oid : reading.oid);
     }
-    const asked = this.#ignored.find(({ oid }) => asking.has(oid));
-    if (asked?.reason === 'nonce-spent') return this.#refuse('nonce-replayed', asked.oid);
-    if (asked?.reason === 'predates-ledger') return this.#refuse('request-predates-ledger', asked.oid);
+    // Who approved it then knew of it then, whatever has become of the statement that asked: that it may have run is told before all else.
+    const before = this.#ignored.filter(({ reason }) => reason === 'predates-ledger');
+    const first = before.find(({ oid }) => asking.has(oid)) ?? before[0];
+    if (first !== undefined) return this.#refuse('request-predates-ledger', first.oid);
+    const asks = this.#ignored.filter(({ oid }) => asking.has(oid));
+    const spent = asks.find(({ reason }) => reason === 'nonce-spent');
+    if (spent !== undefined) return this.#refuse('nonce-replayed', spent.oid);
+    const asked = asks[0];
     return this.#refuse('request-unsigned', asked === undefined ? '' : `${asked.oid}: ${asked.reason}`);
   }
 
