@@ -54,6 +54,11 @@ export interface ControllerOptions {
 
 /** The pseudo stack that carries what is true of the fleet as a whole. */
 export const FLEET = '@fleet';
+/** A source that answers, and whose newest commit is not taken. */
+const DENIED: Readonly<Record<string, 'HistoryRewritten' | 'NotVerified'>> = {
+  HISTORY_REWRITTEN: 'HistoryRewritten',
+  NOT_VERIFIED: 'NotVerified',
+};
 /** Stacks in flight at once, waiting ones included; only `concurrency` of them change the engine. */
 const IN_FLIGHT = 64;
 const NUDGE_POLL_MS = 200;
@@ -271,8 +276,7 @@ export class Controller {
       denied ??= at ? await unverified(this.#bench, at, this.#at) : null;
       this.#verified = verificationOf(this.#house, denied, tip);
       if (denied) {
-        if (denied.code === 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'source-unreachable', fault: denied });
-        else this.#options.log(`${FLEET}: ${this.#house.redact(denied.message)}`);
+        this.#settleFleet({ kind: 'source-unreachable', fault: denied });
         // What was verified last keeps running; after a restart it is known from the state.
         if (this.#at) return void (denied.code === 'NOT_VERIFIED' && (await this.sweep(trigger)));
         if (typeof accepted !== 'string') return;
@@ -286,7 +290,7 @@ export class Controller {
     }
     if (!this.#at) return;
     this.#isSourceSeen = isFetched && denied === null;
-    if (denied?.code !== 'HISTORY_REWRITTEN') this.#settleFleet({ kind: 'ok' });
+    if (denied === null) this.#settleFleet({ kind: 'ok' });
     this.#supersedeSoon();
     for (const name of this.#at.fleet.stacks.keys()) this.#queue.forget(name);
     await this.sweep(trigger);
@@ -616,12 +620,14 @@ export class Controller {
     if (this.#sourceLost === undefined && before?.status === 'False') return;
     const lost = this.#sourceLost ?? this.#engineLost;
     const [status, reason] = this.#sourceLost
-      ? (['False', this.#sourceLost.code === 'HISTORY_REWRITTEN' ? 'HistoryRewritten' : 'SourceUnreachable'] as const)
+      ? (['False', DENIED[this.#sourceLost.code] ?? 'SourceUnreachable'] as const)
       : this.#engineLost
         ? (['Unknown', 'EngineUnreachable'] as const)
         : (['True', 'Succeeded'] as const);
     const message = lost ? redact(lost.message) : '';
-    if (before?.status === status && before.reason === reason) return;
+    // Another commit that is denied is news; a source that answers in other words is not.
+    const isNews = reason === 'NotVerified' && before?.message !== message;
+    if (before?.status === status && before.reason === reason && !isNews) return;
     const condition: Condition = {
       type: 'Ready',
       status,
@@ -632,7 +638,13 @@ export class Controller {
     };
     store.putConditions(FLEET, [condition]);
     if (this.#sourceLost) this.#say(FLEET, 'error', reason, message);
-    else if (before?.status === 'False') this.#say(FLEET, 'info', 'SourceRecovered', 'the source answers again');
+    else if (before?.status === 'False')
+      this.#say(
+        FLEET,
+        'info',
+        'SourceRecovered',
+        before.reason === 'NotVerified' ? 'the newest commit is accepted' : 'the source answers again',
+      );
   }
 
   /** Each time, since a push may bring a stack while the engine is away. Before the source was looked at it is not known which there are. */

@@ -1353,6 +1353,20 @@ describe('a deploy that needs signatures', () => {
       await sim.clock.advance(3 * HOUR);
       await sim.run(controller.refresh('poll'));
       expect([fleet.removed, fleet.states()]).toEqual([[], { one: 'scheduled delay-running' }]);
+      const ready = () =>
+        fleet.bench.house.store
+          .conditions('@fleet')
+          .map(({ status, reason, message }) => `${status} ${reason} ${message}`);
+      const denied = fleet.git('rev-parse', '--short=12', 'HEAD');
+      expect(ready()).toEqual([
+        expect.stringMatching(`^False NotVerified commit ${denied} is not accepted: .*not signed`),
+      ]);
+      const next = fleet.commit({ 'a.txt': 'anything else' });
+      await sim.run(controller.refresh('poll'));
+      expect(ready()).toEqual([expect.stringContaining(next.slice(0, 12))]);
+      fleet.commit({}, 'vouch', 'anna');
+      await sim.run(controller.refresh('poll'));
+      expect(ready()).toEqual(['True Succeeded ']);
       fleet.commit({}, 'vouch', 'anna');
       await sim.run(controller.refresh('poll'));
       expect([fleet.removed, fleet.states()]).toEqual([[], { one: 'rejected rejected-by-approver' }]);
