@@ -34,6 +34,7 @@ import {
 } from './operations/archive/replicate.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
+import { livesByRequest } from './operations/by-request.ts';
 import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, forgetUndeclared, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
@@ -472,6 +473,10 @@ export class Surface {
 
   /** Throws what keeps the newest commit from being deployed: what differs from that is nobody's wish. */
   async diff(name: string): Promise<Surveyed> {
+    const at = await this.fleet();
+    // It has no place in a plan for what git declares, and is held against what was made for it.
+    if (livesByRequest(this.house.store, at.fleet).some(({ stack }) => stack === name))
+      return this.#only(name, await this.bench.survey([name], at, await this.bench.look.fresh([name])));
     const { surveyed, denied } = await this.plan([name]);
     if (denied) throw denied;
     return this.#only(name, surveyed);

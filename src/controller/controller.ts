@@ -17,12 +17,13 @@ import { disownDrills } from '../operations/archive/drill.ts';
 import { sweepKept } from '../operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
+import { isAgainstGit, livesByRequest } from '../operations/by-request.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, forgetUndeclared, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
-import { endRunsOfTheDead } from '../operations/interrupted-runs.ts';
+import { endRunsLeft, endRunsOfTheDead } from '../operations/interrupted-runs.ts';
 import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
@@ -68,6 +69,8 @@ const TROUBLE_MS = 5_000;
 const QUIET_MS = 1_000;
 /** The sign of life that other processes see; a controller that was killed is gone for them soon after. */
 const BEAT_MS = 5_000;
+/** What could not be brought back to work is left for so long before the next try. */
+const REST_RETRY_MS = 60_000;
 
 export class Controller {
   readonly #options: ControllerOptions;
@@ -105,6 +108,8 @@ export class Controller {
   readonly #finishing = new Map<string, Promise<void>>();
   /** Stack → the hook phase that the crash before made fail: its operation has failed, and is tried again when any failed one is. */
   readonly #cut = new Map<string, TakenUp>();
+  /** Stacks that a dead process left at rest and that could not be woken → when it is tried again. */
+  readonly #wakeAgain = new Map<string, number>();
   /** Resolved when the source was looked at for the first time, whatever came of it. */
   readonly #looked = Promise.withResolvers<void>();
   readonly #loops: Promise<unknown>[] = [];
@@ -194,6 +199,7 @@ export class Controller {
         } catch (error) {
           this.#troubled('the sign of life', error);
         }
+        this.#afterTheDead();
       }),
     );
     await this.refresh('start');
@@ -328,7 +334,18 @@ export class Controller {
   #holdOf(stack: LoadedStack): Hold | null {
     const hold = awaitsArchive(this.#house, this.#awaited, stack.name);
     if (hold !== null) return hold;
-    return holdNow(this.#house, stack, this.#restoring);
+    const now = holdNow(this.#house, stack, this.#restoring);
+    return now !== null && isAgainstGit(now) && this.#isByRequest(stack.name) ? null : now;
+  }
+
+  /** What lives although git does not declare it. */
+  #byRequest(): readonly string[] {
+    const fleet = this.#at?.fleet;
+    return fleet ? livesByRequest(this.#house.store, fleet).map(({ stack }) => stack) : [];
+  }
+
+  #isByRequest(stack: string): boolean {
+    return this.#byRequest().includes(stack);
   }
 
   /** Judges all stacks from one look and queues those that need work. `everything` also inspects each container. */
@@ -363,10 +380,11 @@ export class Controller {
     let surveyed: readonly Surveyed[];
     let successions: readonly Succession[];
     try {
-      const index = await this.#bench.look.fresh(everything ? [...at.fleet.stacks.keys()] : 'known');
+      const byRequest = livesByRequest(this.#house.store, at.fleet).map(({ stack }) => stack);
+      const index = await this.#bench.look.fresh(everything ? [...at.fleet.stacks.keys(), ...byRequest] : 'known');
       if (this.#engineLost) this.#foundEngine();
       const leaving = this.#leaving(at);
-      const names = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys()];
+      const names = [...at.fleet.stacks.keys(), ...at.fleet.broken.keys(), ...byRequest];
       surveyed = await this.#bench.survey(names, at, index, leaving);
       successions = successionsOf(comingOf(surveyed), index, leaving.now);
     } catch (error) {
@@ -386,7 +404,9 @@ export class Controller {
       if (one.kind === 'judged') {
         if (needsWork(one) && !this.#heldBack(one)) this.#queue.hint(one.name, trigger);
         else this.#settleJudged(one);
-      } else {
+      } else if (one.kind === 'refused' && one.stack === null)
+        this.#settle(one.name, null, { kind: 'failed', fault: one.fault });
+      else {
         if (one.kind === 'refused') this.#refusedAtSweep.set(one.name, one.fault);
         this.#queue.hint(one.name, trigger);
       }
@@ -426,6 +446,7 @@ export class Controller {
     const clash = this.#refusedAtSweep.get(name);
     if (one.kind === 'refused') {
       if (one.stack === null) {
+        if (this.#isByRequest(name)) return this.#settle(name, null, { kind: 'failed', fault: one.fault });
         // It left the fleet while it was worked on.
         void this.sweep(trigger);
         return { kind: 'done' };
@@ -653,7 +674,8 @@ export class Controller {
     const fault = asFault(error, 'ENGINE_UNREACHABLE');
     const wasLost = this.#engineLost !== null;
     this.#engineLost ??= fault;
-    for (const name of this.#at ? [...this.#at.fleet.stacks.keys(), ...this.#at.fleet.broken.keys()] : [])
+    const { stacks = new Map(), broken = new Map() } = this.#at?.fleet ?? {};
+    for (const name of [...stacks.keys(), ...broken.keys(), ...this.#byRequest()])
       if (!this.#isUnknown(name, fault)) this.#settle(name, null, { kind: 'unknown', fault });
     this.#putFleet();
     if (!wasLost) this.#say(FLEET, 'error', 'EngineUnreachable', this.#house.redact(fault.message));
@@ -679,7 +701,8 @@ export class Controller {
 
   #knows(project: string): boolean {
     const fleet = this.#at?.fleet;
-    return fleet !== undefined && (fleet.stacks.has(project) || fleet.broken.has(project));
+    if (fleet === undefined) return false;
+    return fleet.stacks.has(project) || fleet.broken.has(project) || this.#isByRequest(project);
   }
 
   /** Image and network events that can change a verdict; volumes are never repaired. */
@@ -755,7 +778,7 @@ export class Controller {
         const fleet = this.#at?.fleet;
         for (const [name, { sourceDigest, superseded }] of this.#inWork)
           if (fleet && !fleet.broken.has(name) && fleet.stacks.get(name)?.sourceDigest !== sourceDigest)
-            superseded.abort();
+            if (!this.#isByRequest(name)) superseded.abort();
       },
       () => {},
     );
@@ -764,17 +787,38 @@ export class Controller {
   /** Before anything else touches a stack, and each by itself: a long job of one holds up no other. What cannot be brought to its end now
    * is tried again by whatever works on the stack next. */
   #finishHooks(): void {
-    for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)])) {
-      const finished = this.#finishHooksOf(stack)
-        .catch((error: unknown) => this.#troubled(`finishing the hooks of ${stack}`, error))
-        .finally(async () => {
-          this.#finishing.delete(stack);
-          if (this.#stop.signal.aborted) return;
-          this.#queue.add(stack, 'hooks finished');
-          if (unfinishedRestores(this.#house).some(({ plan }) => plan.target === stack)) await this.#finishRestores();
-        });
-      this.#finishing.set(stack, finished);
+    for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)]))
+      this.#finishSoon(stack);
+  }
+
+  /** Of a process that died while this one lives: what it was about is over, and what it brought to rest works again. */
+  #afterTheDead(): void {
+    const isBusy = (stack: string): boolean => isHeld(this.#house, stack) || this.#finishing.has(stack);
+    try {
+      endRunsLeft(this.#house, isBusy);
+      const nowMs = this.#house.clock.nowMs();
+      const atRest = this.#engineLost ? [] : stacksAtRest(this.#bench);
+      for (const stack of this.#wakeAgain.keys()) if (!atRest.includes(stack)) this.#wakeAgain.delete(stack);
+      for (const stack of atRest) {
+        if (isBusy(stack) || (this.#wakeAgain.get(stack) ?? 0) > nowMs) continue;
+        this.#wakeAgain.set(stack, nowMs + REST_RETRY_MS);
+        this.#finishSoon(stack);
+      }
+    } catch (error) {
+      this.#troubled('looking after what ended', error);
     }
+  }
+
+  #finishSoon(stack: string): void {
+    const finished = this.#finishHooksOf(stack)
+      .catch((error: unknown) => this.#troubled(`finishing the hooks of ${stack}`, error))
+      .finally(async () => {
+        this.#finishing.delete(stack);
+        if (this.#stop.signal.aborted) return;
+        this.#queue.add(stack, 'hooks finished');
+        if (unfinishedRestores(this.#house).some(({ plan }) => plan.target === stack)) await this.#finishRestores();
+      });
+    this.#finishing.set(stack, finished);
   }
 
   /** Once: whoever comes after that tries again. */
@@ -865,7 +909,8 @@ export class Controller {
       }
       for (const nudge of nudges) {
         if (nudge.fetch) await this.refresh('nudge');
-        for (const name of nudge.stack === '' ? (this.#at?.fleet.stacks.keys() ?? []) : [nudge.stack]) {
+        const all = [...(this.#at?.fleet.stacks.keys() ?? []), ...this.#byRequest()];
+        for (const name of nudge.stack === '' ? all : [nudge.stack]) {
           this.#queue.forget(name);
           this.#queue.add(name, 'nudge');
         }

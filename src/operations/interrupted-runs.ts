@@ -19,6 +19,16 @@ export function endRunsOfTheDead(house: Pick<House, 'store' | 'clock'>, isHeld: 
     if (!isUnderLease(run) || !isHeld(run.stack)) interrupt(house, run);
 }
 
+/** While others work: what ran under a lease that nobody holds any more. It is read again after the lease was looked at, since it may have
+ * come to its own end before. */
+export function endRunsLeft(house: Pick<House, 'store' | 'clock'>, isHeld: (stack: string) => boolean): void {
+  for (const { id, stack } of house.store.runs({ outcome: 'running' }).filter(isUnderLease)) {
+    if (isHeld(stack)) continue;
+    const now = house.store.runs({ stack, outcome: 'running' }).find((run) => run.id === id);
+    if (now) interrupt(house, now);
+  }
+}
+
 function interrupt({ store, clock }: Pick<House, 'store' | 'clock'>, run: RunRecord): void {
   const message = 'the process ended before the run did';
   store.putRun({ ...run, outcome: 'interrupted', endedAtMs: clock.nowMs(), message });

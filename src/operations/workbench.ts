@@ -2,8 +2,10 @@
 // counts for it" means: usually the fleet's, but the applied one after a refused (rolled back) try.
 
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
+import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { ArchiveSource } from './archive/archive-source.ts';
+import { livesByRequest } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
 import { hooksDigestOf } from './hooks-of.ts';
@@ -49,16 +51,28 @@ export class Workbench {
     return (this.house.store.value(refusedKey(stack)) as Refused | null) ?? null;
   }
 
-  /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead. */
+  /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead, and one that lives by
+   * a request at the commit that was made for it. */
   async survey(
     names: readonly string[],
     at: FleetAt,
     index: ObservedIndex,
     leaving?: Leaving,
   ): Promise<readonly Surveyed[]> {
-    const surveyed = await this.surveyor.survey(names, at, index, leaving);
-    return Promise.all(
-      surveyed.map(async (one) => {
+    const byRequest = new Map(livesByRequest(this.house.store, at.fleet).map((one) => [one.stack, one.revision]));
+    const surveyed = await this.surveyor.survey(
+      names.filter((name) => !byRequest.has(name)),
+      at,
+      index,
+      leaving,
+    );
+    const made = names.flatMap((name) => {
+      const commit = byRequest.get(name);
+      return commit === undefined ? [] : [this.#asMade(name, commit, index)];
+    });
+    return Promise.all([
+      ...made,
+      ...surveyed.map(async (one) => {
         const refused = one.kind === 'judged' ? this.refused(one.name) : null;
         if (one.kind !== 'judged' || !refused || refused.digest !== one.resolved.desired.digest) return one;
         const instead = await this.reader.read(refused.instead);
@@ -67,7 +81,18 @@ export class Workbench {
         const { sourceDigest } = one.stack;
         return { ...other, insteadOf: { revision: at.revision.commit, sourceDigest, reason: refused.reason } };
       }),
-    );
+    ]);
+  }
+
+  async #asMade(name: string, commit: string, index: ObservedIndex): Promise<Surveyed> {
+    try {
+      const [one] = await this.surveyor.survey([name], await this.reader.read(commit), index);
+      if (one) return one;
+      throw new Error(`${name} was not surveyed`);
+    } catch (error) {
+      // Its archive cannot be read now: that says nothing of the others.
+      return { kind: 'refused', name, stack: null, fault: asFault(error, 'ARCHIVE_FAILED'), judged: null };
+    }
   }
 
   /** Where `survey` judges a stack, told from the declarations alone: `at`, unless what it declares is what was refused. */

@@ -4,6 +4,7 @@ import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { Hold } from '../../core/state/applied.ts';
 import type { Store } from '../../ports/store.ts';
+import { restoredReason } from '../by-request.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
 import { treeDirOf } from '../resolve.ts';
@@ -441,7 +442,7 @@ class Restoring {
     else
       store.putHold(target, {
         kind: 'held',
-        reason: `restored from archive ${plan.archive.slice(0, 12)}`,
+        reason: restoredReason(plan.archive),
         sinceMs: nowMs,
         untilMs: 0,
         service: '',

@@ -1,0 +1,20 @@
+// By request: stacks that live although git declares none of that name, since a restore, clone, move or recover made them under it. What is
+// wanted of them is the commit that was made of their archive; nothing here changes anything.
+import type { LoadedFleet } from '../core/spec/loaded.ts';
+import type { Applied, Hold } from '../core/state/applied.ts';
+import type { Store } from '../ports/store.ts';
+import { madeCommit } from './archive/archive-source.ts';
+import { leftOf } from './gone.ts';
+
+const RESTORED = 'restored from archive ';
+
+/** What a restore that has ended says of its stack. */
+export const restoredReason = (archive: string): string => `${RESTORED}${archive.slice(0, 12)}`;
+
+/** It keeps what git declares from what was restored. Where git declares nothing, there is nothing to keep from. */
+export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held' && reason.startsWith(RESTORED);
+
+/** Deployed at a made commit, not declared, and not to be taken away for that. One that left git is not among them, be its volumes restored
+ * ones. */
+export const livesByRequest = (store: Store, fleet: LoadedFleet): readonly Applied[] =>
+  leftOf(fleet, store.allApplied()).filter((one) => !one.prune && madeCommit(store, one.revision) !== null);

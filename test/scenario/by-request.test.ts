@@ -1,0 +1,180 @@
+// Stacks that git does not declare, since a request made them, under the controller: watched, healed and told as all others.
+import { afterEach, describe, expect, it } from 'vitest';
+import { openStore } from '../../src/adapters/journal/store.ts';
+import { Controller } from '../../src/controller/controller.ts';
+import { backup } from '../../src/operations/archive/backup.ts';
+import { clone, planClone } from '../../src/operations/archive/clone.ts';
+import type { House } from '../../src/operations/house.ts';
+import { leaseName } from '../../src/operations/leases.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
+import type { Store } from '../../src/ports/store.ts';
+import { Surface } from '../../src/surface.ts';
+import { never, RestoreWorld } from './restore-world.ts';
+
+const COMPOSE =
+  'services: { web: { image: "windlass-test/busybox:1", volumes: ["data:/data"] } }\nvolumes: { data: {} }\n';
+const FILES = {
+  'stacks/shop/compose.yaml': COMPOSE,
+  'stacks/shop/stack.yaml': 'apiVersion: windlass/v1\nkind: Stack\n',
+};
+const CONTAINER = 'shop2-web-1';
+
+describe('a stack that lives by a request', () => {
+  const ends: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0).reverse()) await end();
+  });
+
+  async function cloned(): Promise<RestoreWorld> {
+    const world = new RestoreWorld();
+    ends.push(() => world.dispose());
+    world.sim.source.push(FILES);
+    await world.sim.apply();
+    const archive = await world.archive('shop', { volumes: { data: 'old' } });
+    const asked = { kind: 'Clone' as const, stack: 'shop', target: 'shop2', archive };
+    const answer = await world.sim.run(planClone(world.bench, asked, never));
+    if (answer.kind === 'wait') throw new Error(answer.why);
+    const options = { signal: never, backup: world.backup, id: 'q1', archiveLive: async () => archive };
+    await world.sim.run(clone(world.bench, answer.plan, options));
+    return world;
+  }
+  async function controlled(world: RestoreWorld, change: Partial<House> = {}, intervalMs = 1e9): Promise<string[]> {
+    const log: string[] = [];
+    const house = { ...world.sim.house, ...change };
+    const controller = new Controller({ house, pollMs: 1_000, intervalMs, log: (line) => log.push(line) });
+    ends.push(() => world.sim.run(controller.stop()));
+    await world.sim.run(controller.start());
+    return log;
+  }
+  const until = async (world: RestoreWorld, holds: () => boolean, steps = 60): Promise<void> => {
+    for (let tries = 0; tries < steps && !holds(); tries++) await world.sim.run(world.sim.clock.sleep(500));
+    expect(holds()).toBe(true);
+  };
+  const stateOf = (world: RestoreWorld) => world.sim.world.container(CONTAINER).state;
+  const condition = (world: RestoreWorld, type: string, stack = 'shop2') => {
+    const found = world.sim.house.store.conditions(stack).find((one) => one.type === type);
+    return `${found?.status} ${found?.reason}`;
+  };
+  const backupRun = (world: RestoreWorld, stack: string) =>
+    world.sim.house.store.runs({ stack }).find((run) => run.operation === 'backup')?.outcome;
+
+  /** Another process that begins a backup of it and hangs while the service is at rest. */
+  async function hungBackup(world: RestoreWorld, stack: string): Promise<void> {
+    const store: Store = openStore({ directory: world.sim.dir });
+    ends.push(() => store.close());
+    const { house } = world.sim;
+    const reading = Promise.withResolvers<void>();
+    const payloads: House['payloads'] = {
+      ...world.payloads(),
+      read: () => {
+        reading.resolve();
+        return {
+          stream: (async function* () {
+            yield await new Promise<Uint8Array>(() => {});
+          })(),
+          done: new Promise(() => {}),
+        };
+      },
+    };
+    const other: House = { ...house, store, payloads, settings: { ...house.settings, owner: 'other' } };
+    void backup(new Workbench(other), stack, { signal: never }).catch(() => {});
+    await world.sim.run(reading.promise);
+    // Its heartbeat beats in real time, and the clock here runs ahead of that.
+    expect(store.renew(leaseName(stack), 'other', 1e9, world.sim.clock.nowMs())).toBe(true);
+  }
+
+  it('is healed when it is stopped by hand, and told as it is', async () => {
+    const world = await cloned();
+    await controlled(world);
+    expect(condition(world, 'Ready')).toBe('True Succeeded');
+    world.sim.world.stop(CONTAINER);
+    await until(world, () => stateOf(world) === 'running' && condition(world, 'Ready') === 'True Succeeded');
+    expect(condition(world, 'Drifted')).toBe('False DriftHealed');
+    expect(world.sees(CONTAINER, '/data')).toBe('old');
+    expect(condition(world, 'Ready')).toBe('True Succeeded');
+  });
+
+  it('is looked at when the controller starts, and by the interval where no event tells of it', async () => {
+    const world = await cloned();
+    world.sim.world.stop(CONTAINER);
+    const mute = (signal: AbortSignal) =>
+      (async function* () {
+        yield* [];
+        await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      })();
+    const runtime = Object.assign(Object.create(world.sim.house.runtime), { events: mute });
+    await controlled(world, { runtime }, 5_000);
+    await until(world, () => stateOf(world) === 'running');
+    world.sim.world.stop(CONTAINER);
+    await until(world, () => stateOf(world) === 'running');
+  });
+
+  it('that a person stopped stays stopped, and says so', async () => {
+    const world = await cloned();
+    world.sim.house.store.putHold('shop2', { kind: 'stopped', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    await controlled(world);
+    world.sim.world.stop(CONTAINER);
+    await until(world, () => condition(world, 'Ready') === 'False Stopped');
+    await world.sim.run(world.sim.clock.sleep(20_000));
+    expect(stateOf(world)).toBe('exited');
+  });
+
+  it.each(['shop2', 'shop'])(
+    'or not: %s works again, and its backup is interrupted, when the process of that dies',
+    async (stack) => {
+      const world = await cloned();
+      const dead = new Set<string>();
+      const settings = { ...world.sim.house.settings, hasEnded: (owner: string) => dead.has(owner) };
+      await controlled(world, { settings });
+      await hungBackup(world, stack);
+      const state = () => world.sim.world.container(`${stack}-web-1`).state;
+      expect(state()).toBe('exited');
+      await world.sim.run(world.sim.clock.sleep(3_000));
+      expect([state(), backupRun(world, stack)]).toEqual(['exited', 'running']);
+      dead.add('other');
+      await until(world, () => state() === 'running' && backupRun(world, stack) === 'interrupted');
+      await until(world, () => condition(world, 'Ready', stack) === 'True Succeeded');
+    },
+  );
+
+  it('works again after a backup that died also while it is held', async () => {
+    const world = await cloned();
+    world.sim.house.store.putHold('shop', { kind: 'held', reason: 'by hand', sinceMs: 0, untilMs: 0, service: '' });
+    const dead = new Set<string>();
+    const settings = { ...world.sim.house.settings, hasEnded: (owner: string) => dead.has(owner) };
+    await controlled(world, { settings });
+    await hungBackup(world, 'shop');
+    dead.add('other');
+    await until(world, () => world.sim.world.container('shop-web-1').state === 'running');
+    expect(condition(world, 'Ready', 'shop')).toBe('False Held');
+  });
+
+  it('whose archive cannot be read is told so, and holds nothing else up', async () => {
+    const world = await cloned();
+    world.restart();
+    const { archives } = world.sim.house;
+    const readBlob = async function* (): AsyncGenerator<Uint8Array> {
+      yield* [];
+      throw new Error('the disk is gone');
+    };
+    const store = Object.assign(Object.create(world.archives), { readBlob });
+    const log = await controlled(world, { archives: { ...archives!, store } });
+    await until(world, () => /^False/.test(condition(world, 'Ready')));
+    await world.sim.run(world.sim.clock.sleep(10_000));
+    expect(condition(world, 'Ready', 'shop')).toBe('True Succeeded');
+    expect(log.length).toBeLessThan(20);
+  });
+
+  it('differs from what was made for it, not from git', async () => {
+    const world = await cloned();
+    const surface = new Surface(world.sim.house);
+    const diff = async () => {
+      const one = await world.sim.run(surface.diff('shop2'));
+      return one.kind === 'judged' ? one.diff.changes.map(({ cause }) => cause) : one.kind;
+    };
+    expect(await diff()).toEqual([]);
+    world.sim.world.stop(CONTAINER);
+    expect(await diff()).toHaveLength(1);
+    await expect(surface.diff('shop3')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
