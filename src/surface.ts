@@ -403,6 +403,17 @@ export class Surface {
     return { outcome, removed, kept, failures };
   }
 
+  /** A commit that asks for nothing to be deployed counts all the same from now on, as for what it says of backups. */
+  async take(view: PlanView): Promise<void> {
+    if (view.denied) throw view.denied;
+    try {
+      await accept(this.house, view.at.revision.commit);
+    } catch (error) {
+      // Somebody took a newer one meanwhile.
+      if (!(error instanceof Fault && (error.code === 'PLAN_STALE' || error.code === 'HISTORY_REWRITTEN'))) throw error;
+    }
+  }
+
   /** What could not even be tried is on record too: a broken declaration, a refusal. What was said of one that is declared no more is not. */
   settleLeftOut(view: PlanView): void {
     const newest = view.at.revision.commit;

@@ -8,6 +8,7 @@ import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import type { BlobRepository } from '../../src/ports/blob-repository.ts';
+import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -129,6 +130,21 @@ describe('a backup into a repository', () => {
       ],
     });
     expect((await new Archives(sim.house).verify(archive, new AbortController().signal)).wrong).toEqual([]);
+  });
+
+  it('is made as the newest applied commit says, be it all that this commit says', async () => {
+    const { sim, repository, run } = await desk();
+    const compose = `${FILES['apps/shop/compose.yaml']}x-note: 1\n`.replace('spool:/spool', 'spool:/queue');
+    sim.source.push({ ...FILES, 'apps/shop/compose.yaml': compose });
+    expect((await windlass(sim, ['apply', '--yes'])).out).toMatch(/recreate/);
+    sim.source.push({
+      ...FILES,
+      'apps/shop/compose.yaml': compose,
+      'stacks/shop.yaml': `${FILES['stacks/shop.yaml']}backup: { restic: [] }\n`,
+    });
+    expect((await windlass(sim, ['apply'])).out).toMatch(/Plan: nothing to do/);
+    await run();
+    expect(repository.calls.filter((one) => /^(open|put)/.test(one))).toEqual([]);
   });
 
   it('that is refused touches nothing: no hook runs, nothing rests, nothing is listed', async () => {

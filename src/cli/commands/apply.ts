@@ -62,6 +62,7 @@ export const command: Command = {
     }
     desk.settleLeftOut(view);
     if (view.work.length === 0 && !hasChanges(view)) {
+      await desk.take(view);
       if (json) io.json({ runs: [], removed: [], failures: {}, leftOut: leftOutJson(view) });
       return leftOutExit(view);
     }
