@@ -91,6 +91,8 @@ export interface Ledger {
   /** Closes the receipt with a state that is final. Throws a plain error when the state cannot follow the one that is kept, and for a claim
    * that was not made by `claim`. */
   putSnapshot(snapshot: RequestSnapshot): void;
+  /** Drops the snapshot of one that is `observed` or `verifying`, of which nothing came; any other stays. */
+  forget(id: string): void;
 
   receipt(id: string): Receipt | null;
   receipts(): readonly Receipt[];

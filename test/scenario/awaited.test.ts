@@ -93,6 +93,7 @@ async function bare() {
       ],
       misnamed: [],
       passedOver: 0,
+      there: new Set(['back']),
       objects: new Map(),
       chain: { effective: { sha256: 'p', bytes: new Uint8Array() } },
       ledger,

@@ -296,6 +296,8 @@ describe('a reason that somebody gives', () => {
     const reject = (body: string) => fleet.message('reject', subject, { body });
     fleet.commit({}, reject('Reason: mallory was here'), 'mallory');
     fleet.commit({}, fleet.message('approve', subject, { body: 'Reason: fine with\nme' }), 'bert');
+    // The eldest is told first, to the second.
+    await fleet.sim.clock.advance(2_000);
     const oid = fleet.commit({}, reject(`Reason: not\twhile the audit runs ${'x'.repeat(900)}`), 'cleo').slice(0, 12);
     expect(await fleet.look()).toEqual({ one: 'rejected rejected-by-approver' });
     const told = await shown(fleet, 'one');
@@ -517,8 +519,49 @@ describe('a request', () => {
     fleet.git('rm', '-q', 'requests/one.yaml');
     fleet.commit({}, 'tidy up');
     await fleet.sim.clock.advance(3 * HOUR);
+    expect(await shown(fleet, 'one')).toMatch(/state +gone\n.*it is not among the requests of the newest commit/);
+    expect(await fleet.look()).toEqual({ one: 'verifying left-the-branch' });
     await fleet.look();
+    const tip = fleet.git('rev-parse', '--short=12', 'HEAD');
+    const said = `left-the-branch: requests/one.yaml is no longer on the branch at commit ${tip}`;
+    expect(await shown(fleet, 'one')).toContain(`  state      gone\n  why        ${said}\n`);
+    const events = () =>
+      fleet.bench.house.store.events({}).filter(({ message }) => message.includes('left-the-branch'));
+    expect(events().map(({ level, message }) => `${level} ${message}`)).toEqual([`warning one ${said}`]);
     expect(fleet.removed).toEqual([]);
+    fleet.git('revert', '--no-edit', '--no-gpg-sign', 'HEAD');
+    fleet.commit({}, 'bring it back');
+    expect(await fleet.look()).toEqual({ one: 'succeeded done' });
+  });
+
+  it('that was renamed and ran is told under the name that was approved, with the name that ran', async () => {
+    const fleet = await open();
+    const subject = fleet.request('q9');
+    fleet.approve(subject, 'bert');
+    await fleet.look();
+    fleet.approve(subject, 'cleo');
+    fleet.git('mv', 'requests/q9.yaml', 'requests/a0.yaml');
+    fleet.commit({}, 'another name');
+    expect(await fleet.look()).toEqual({ a0: 'succeeded done', q9: 'verifying left-the-branch' });
+    expect(await shown(fleet, 'q9')).toMatch(
+      /no longer on the branch at commit .*; the same bytes ran as a0 \(succeeded\)/,
+    );
+  });
+
+  it('that was never more than a bad file is forgotten when it is gone, and one of a claim never is', async () => {
+    const fleet = await open();
+    fleet.commit({ 'requests/bad.yaml': 'kind: Purge\n' });
+    expect(await fleet.look()).toEqual({ bad: 'verifying request-invalid' });
+    fleet.git('rm', '-q', 'requests/bad.yaml');
+    fleet.commit({}, 'revert');
+    expect(await fleet.look()).toEqual({});
+    const subject = fleet.request('one');
+    fleet.approve(subject, 'bert');
+    fleet.approve(subject, 'cleo');
+    await fleet.look();
+    const ledger = fleet.bench.house.trust!.ledger!;
+    ledger.forget('one');
+    expect(ledger.snapshot('one')?.state).toBe('succeeded');
   });
 
   it('waits the delay of its rule after the last approval that was needed', async () => {

@@ -115,6 +115,9 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
   const upsertRequest = database.prepare(
     'INSERT OR REPLACE INTO requests (fleet, id, state, body) VALUES (?, ?, ?, ?)',
   );
+  const deleteRequest = database.prepare(
+    "DELETE FROM requests WHERE fleet = ? AND id = ? AND state IN ('observed', 'verifying')",
+  );
   const selectReceipt = database.prepare('SELECT body FROM receipts WHERE fleet = ? AND id = ?');
   const selectReceipts = database.prepare('SELECT body FROM receipts WHERE fleet = ? ORDER BY seq');
   const insertReceipt = database.prepare('INSERT INTO receipts (fleet, id, outcome, body) VALUES (?, ?, NULL, ?)');
@@ -240,6 +243,10 @@ export function openLedger({ directory, fleet, busyTimeoutMs }: LedgerInput): Le
           throw new Error(`the request ${snapshot.id} was never claimed`);
         follow(snapshot);
       });
+    },
+
+    forget(id) {
+      database.write('disk', () => void deleteRequest.run(fleet, id));
     },
 
     receipt: (id) => bodyOf<Receipt>(selectReceipt.get(fleet, id)),

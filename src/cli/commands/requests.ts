@@ -1,4 +1,5 @@
 // `windlass requests`: where each request stands and why it waits: who has signed, who still may. And its evidence, to keep elsewhere.
+import { LEFT_BRANCH } from '../../core/request/life.ts';
 import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import type { RequestView } from '../../surface.ts';
@@ -42,6 +43,11 @@ const OPEN = new Set<string>(['observed', 'verifying', 'awaitingApprovals', 'sch
 /** What is on record once it was claimed; before that, what it is judged now. */
 const standing = ({ snapshot, evaluation }: RequestView): { state: string; reason: string; detail: string } => {
   const isOver = snapshot !== null && !OPEN.has(snapshot.state);
+  if (!isOver && evaluation === null && snapshot !== null) {
+    const isTold = snapshot.reason === LEFT_BRANCH;
+    const detail = isTold ? snapshot.detail : 'it is not among the requests of the newest commit';
+    return { state: 'gone', reason: LEFT_BRANCH, detail };
+  }
   if (isOver || evaluation === null) return snapshot ?? { state: 'unknown', reason: '', detail: '' };
   if (snapshot?.reason === 'waits' && evaluation.state === 'ready') return snapshot;
   return evaluation;

@@ -124,6 +124,9 @@ export function isReachable(from: LifeState, target: LifeState): boolean {
   return seen.has(target);
 }
 
+/** The reason of one that waits and whose file is no longer on the branch. It is judged again when the file comes back. */
+export const LEFT_BRANCH = 'left-the-branch';
+
 export interface LifeMark {
   readonly state: LifeState;
   readonly atMs: number;

@@ -57,6 +57,8 @@ export interface TrustLook extends PolicyLook {
   readonly misnamed: readonly RequestAt[];
   /** How many files in requests/ were not looked at, because there are too many. */
   readonly passedOver: number;
+  /** Ids of all files of the tip that have the name of a request, also of those that were not looked at. */
+  readonly there: ReadonlySet<string>;
 }
 
 /** Throws USAGE without an anchor; GIT_* when the repository cannot be read, which decides nothing. */
@@ -136,7 +138,7 @@ export async function lookAtTrust(
   // What is not seen may be a rejection.
   if (scan.incomplete) throw scan.incomplete;
   const { effective } = chain;
-  const { files, passedOver } = await requestFiles(house, look);
+  const { files, passedOver, there } = await requestFiles(house, look);
   const subjects = new Set(files.map(({ bytes }) => sha256Of(bytes)));
   const kept = ledger.stops();
   const objects = new Map(await readWords(house, chosen(scan.words, subjects)));
@@ -192,11 +194,11 @@ export async function lookAtTrust(
     .filter(({ path }) => isMisnamed(path))
     .slice(0, MOST_MISNAMED)
     .map(({ path }) => ({ id: path, path, bytes: nothing, evaluation: evaluate(path, nothing, true) }));
-  return { ...look, objects, requests, misnamed, passedOver };
+  return { ...look, objects, requests, misnamed, passedOver, there };
 }
 
 /** What became of a claim, for whoever finds its bytes under another id. */
-function ranAs(ledger: Ledger, id: string): string {
+export function ranAs(ledger: Ledger, id: string): string {
   const state = ledger.snapshot(id)?.state ?? 'claimed';
   return `${state === 'claimed' || state === 'refused' ? 'claimed' : 'ran'} as ${id} (${state})`;
 }
@@ -216,7 +218,7 @@ const isRegular = (mode: string): boolean => mode === '100644' || mode === '1007
 async function requestFiles(
   house: House,
   { ledger, tip }: PolicyLook,
-): Promise<{ readonly files: readonly ReadFile[]; readonly passedOver: number }> {
+): Promise<Pick<TrustLook, 'passedOver' | 'there'> & { readonly files: readonly ReadFile[] }> {
   const states = new Map(ledger.snapshots().map(({ id, state }) => [id, state]));
   const rank = ({ id }: { readonly id: string }): number => {
     const state = states.get(id) ?? 'observed';
@@ -240,7 +242,7 @@ async function requestFiles(
     const twins = isRegularBlob ? (alike.get(oid) ?? []).filter((other) => other !== path).sort() : [];
     files.push({ id, path, bytes, isRegularBlob, twins });
   }
-  return { files, passedOver: named.length - files.length };
+  return { files, passedOver: named.length - files.length, there: new Set(named.map(({ id }) => id)) };
 }
 
 /** What is about these files. One more than a request may have of them is enough to refuse it. */

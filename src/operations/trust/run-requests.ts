@@ -1,15 +1,25 @@
 // Run requests: carries out what is authorised at a tip, at most once each. Claimed durably before anything is touched, judged once more
 // after the claim, and finished after a crash only where the work itself proves that it is the same.
 import { asFault, Fault } from '../../core/fault.ts';
-import { advance, isTerminal, type LifeEvent, observe, type RequestSnapshot, settle } from '../../core/request/life.ts';
+import {
+  advance,
+  isReachable,
+  isTerminal,
+  LEFT_BRANCH,
+  type LifeEvent,
+  observe,
+  type RequestSnapshot,
+  settle,
+} from '../../core/request/life.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
+import { requestPath } from '../../core/state/trust/request-file.ts';
 import type { RunRecord } from '../../core/status/event.ts';
 import type { Receipt } from '../../ports/ledger.ts';
 import { isRunningHere, unfinishedRestores } from '../archive/restore.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
 import { holdUnrestored, intentKey, targetsOf } from './awaited.ts';
-import { lookAtTrust, type RequestAt, type TrustLook } from './look.ts';
+import { lookAtTrust, type RequestAt, ranAs, type TrustLook } from './look.ts';
 import {
   broughtBack,
   changesOf,
@@ -65,6 +75,7 @@ export async function runRequests(
     ran.push(done);
     isStale = true;
   }
+  tellGone(bench, look, told);
   tellUnread(bench, look, told);
   return { ran, told };
 }
@@ -76,6 +87,42 @@ async function newestTip({ house }: Workbench, signal: AbortSignal): Promise<str
   } catch (error) {
     if (error instanceof Fault) return null;
     throw error;
+  }
+}
+
+/** Those that wait, and whose file is no longer there. Of what was never more than a file that somebody pushed nothing is kept. */
+function tellGone({ house }: Workbench, look: TrustLook, told: string[]): void {
+  const { store, clock, redact } = house;
+  const { ledger, there, tip, requests } = look;
+  const gone = ledger.snapshots().filter(({ id, state }) => !there.has(id) && isReachable(state, 'scheduled'));
+  for (const before of gone) {
+    const { id, history, subject } = before;
+    if (history.every(({ state }) => state === 'observed' || state === 'verifying')) {
+      ledger.forget(id);
+      continue;
+    }
+    const claim = subject === null ? undefined : ledger.claims().find((one) => one.subject === subject);
+    const twin = requests.find(({ evaluation }) => subject !== null && evaluation.subject === subject);
+    const also = claim
+      ? `; the same bytes ${ranAs(ledger, claim.id)}`
+      : twin
+        ? `; ${twin.path} holds the same bytes`
+        : '';
+    const isNews = before.reason !== LEFT_BRANCH;
+    const since = isNews ? tip : (/ at commit ([0-9a-f]+)/.exec(before.detail)?.[1] ?? tip);
+    const detail = `${requestPath(id)} is no longer on the branch at commit ${since.slice(0, 12)}${also}`;
+    if (before.detail === detail) continue;
+    ledger.putSnapshot(advance(before, ['VERIFY'], { atMs: clock.nowMs(), reason: LEFT_BRANCH, detail }));
+    const message = redact(`${id} ${LEFT_BRANCH}: ${detail}`);
+    told.push(`request ${message}`);
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: '@fleet',
+      level: 'warning',
+      reason: 'Request',
+      message,
+      revision: tip,
+    });
   }
 }
 

@@ -129,6 +129,16 @@ describe('a claim', () => {
     );
   });
 
+  it('is never forgotten, nor is what waits or is over: only what nothing came of', () => {
+    const ledger = open();
+    ledger.claim(claimOf('one'), claimed('one'), receiptOf('one'));
+    ledger.putSnapshot(through('two', 'VERIFY', 'REJECT'));
+    ledger.putSnapshot(through('three', 'VERIFY', 'AWAIT'));
+    ledger.putSnapshot(through('four', 'VERIFY'));
+    for (const { id } of ledger.snapshots()) ledger.forget(id);
+    expect(ledger.snapshots().map(({ id }) => id)).toEqual(['one', 'three', 'two']);
+  });
+
   it('of one fleet is none of another', () => {
     open().claim(claimOf('one'), claimed('one'), receiptOf('one'));
     const other = open('fleet-other');
