@@ -102,6 +102,13 @@ export function hookPortsOn(world: HookWorld, stack: HookStack): HookPorts {
       return alive(await containersOf(service, signal)).length;
     },
     scale,
+    async numbers(service, signal) {
+      return (await containersOf(service, signal)).map((one) => one.number);
+    },
+    async removeOthers(service, numbers, signal) {
+      for (const one of await containersOf(service, signal))
+        if (!ALIVE.has(one.state) && !numbers.includes(one.number)) await runtime.remove(one.id, signal);
+    },
     async hasFinished(service, signal) {
       const containers = await containersOf(service, signal);
       const ended = containers.length > 0 && containers.every((one) => one.state === 'exited');

@@ -1,7 +1,8 @@
 // Restore: every service that a run captured goes back to its count, each on a deadline of its own, with tries. A count that somebody
 // else chose meanwhile is said and left alone.
+import { Fault } from '../core/fault.ts';
 import type { Unrestored } from '../core/hook/run-state.ts';
-import { pauseMs, withDeadline } from './deadline.ts';
+import { isOutage, pauseMs, withDeadline } from './deadline.ts';
 import { isWithin, messageOf, type Session } from './session.ts';
 
 /** False when some service could not be brought back, or work could not be ended; which ones is in the state. Never throws. */
@@ -22,6 +23,27 @@ export async function restoreServices(session: Session, afterCrash: boolean): Pr
   return isQuiet && unrestored.length === 0;
 }
 
+const REMOVE_TRIES = 3;
+
+/** What the sequence had made beyond what was there is stopped by now. Where it cannot be removed the count is right all the same. */
+async function removeMade(
+  session: Session,
+  service: string,
+  kept: readonly number[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, ports } = session.deps;
+  for (let tries = 1; ; tries++)
+    try {
+      return await ports.removeOthers(service, kept, signal);
+    } catch (error) {
+      if (!(error instanceof Fault) || isOutage(error) || signal.aborted) throw error;
+      if (tries === REMOVE_TRIES)
+        return session.note(`what this hook made of ${service} could not be removed: ${messageOf(error)}`);
+      await clock.sleep(pauseMs(tries), signal);
+    }
+}
+
 async function restoreOne(session: Session, service: string, afterCrash: boolean): Promise<Unrestored | null> {
   const { clock, ports } = session.deps;
   const captured = session.state.captured[service];
@@ -35,6 +57,7 @@ async function restoreOne(session: Session, service: string, afterCrash: boolean
     found = await ports.replicas(service, signal);
     const before = session.state.captured[service] ?? captured;
     if (found === count) {
+      if (before.kept) await removeMade(session, service, before.kept, signal);
       session.capture(service, { ...before, ours: [count, count] });
       return true;
     }

@@ -331,8 +331,11 @@ export class Session {
       this.capture(service, { ...before, isReleased: true });
       return;
     }
+    const kept =
+      before.kept ?? (count > found ? await outlast(clock, signal, () => ports.numbers(service, signal)) : null);
     this.capture(service, {
       ...before,
+      ...(kept === null ? {} : { kept }),
       isReleased: false,
       ours: [Math.min(found, count), Math.max(found, count)],
     });

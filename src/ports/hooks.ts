@@ -39,6 +39,10 @@ export interface HookPorts {
   replicas(service: string, signal: AbortSignal): Promise<number>;
   /** Returns when so many containers have been started or stopped; health is not waited for. Fires no hooks. Idempotent. */
   scale(service: string, count: number, signal: AbortSignal): Promise<void>;
+  /** Of its containers, whatever their state. */
+  numbers(service: string, signal: AbortSignal): Promise<readonly number[]>;
+  /** Removes what does not run and has none of these numbers. Idempotent. */
+  removeOthers(service: string, numbers: readonly number[], signal: AbortSignal): Promise<void>;
   /** It runs to its end once and has done so: started again it would do its work again. */
   hasFinished(service: string, signal: AbortSignal): Promise<boolean>;
   /** Services that are not healthy (or not running, where they have no healthcheck); null = of all services. */

@@ -52,6 +52,8 @@ export class FakeWorld {
   readonly clock = new SimulatedClock({ seed: 1 });
   /** What survives a crash of the controller. */
   readonly counts = new Map<string, number>();
+  /** Containers there are, running or not. */
+  readonly there = new Map<string, number>();
   readonly containers = new Map<string, FakeContainer>();
   readonly runs = new Map<string, string>();
   readonly ran = new Map<string, RanOnce>();
@@ -63,6 +65,7 @@ export class FakeWorld {
   unhealthy: string[] = [];
   /** Answers instead of an effect. */
   scaleFault: ((service: string, count: number) => Fault | null) | null = null;
+  removeFault: ((service: string) => Fault | null) | null = null;
   exec: (command: readonly string[], signal: AbortSignal) => Promise<number> | number = () => 0;
   httpStatus = 200;
   /** Runs at each call, before its effect: people, outages. */
@@ -73,7 +76,10 @@ export class FakeWorld {
   process = new FakeProcess(this, null);
 
   constructor(counts: Readonly<Record<string, number>> = {}) {
-    for (const [service, count] of Object.entries(counts)) this.counts.set(service, count);
+    for (const [service, count] of Object.entries(counts)) {
+      this.counts.set(service, count);
+      this.there.set(service, count);
+    }
   }
 
   /** The process is gone, a new one begins; it dies at the `crashAt`-th of its calls, before or after the effect. */
@@ -266,6 +272,17 @@ export class FakeProcess {
         if (fault) throw fault;
         if (this.world.counts.get(service) !== count) this.world.story.push(`${service} ${count}`);
         this.world.counts.set(service, count);
+        this.world.there.set(service, Math.max(count, this.world.there.get(service) ?? 0));
+      }),
+    numbers: (service, signal) =>
+      this.#call('numbers', signal, () =>
+        Array.from({ length: this.world.there.get(service) ?? 0 }, (_, at) => at + 1),
+      ),
+    removeOthers: (service, numbers, signal) =>
+      this.#call('removeOthers', signal, () => {
+        const fault = this.world.removeFault?.(service);
+        if (fault) throw fault;
+        this.world.there.set(service, Math.max(...numbers, this.world.counts.get(service) ?? 0));
       }),
     unhealthy: (_services, signal) => this.#call('unhealthy', signal, () => this.world.unhealthy),
     startJob: (request, signal) =>

@@ -382,6 +382,32 @@ describe('L27: whatever a job does, its work is gone, replicas are back, the rec
   });
 });
 
+describe('what a sequence made of a service beyond what there was', () => {
+  const up = (world: FakeWorld) => world.plan('post_install', [{ scale: { app: 3 } }]);
+
+  it('goes with the restore', async () => {
+    const world = new FakeWorld({ app: 1 });
+    expect((await world.run(world.start(up(world)).result)).outcome).toBe('succeeded');
+    expect([world.counts.get('app'), world.there.get('app')]).toEqual([1, 1]);
+  });
+
+  it('that cannot be removed leaves the count right and the stack free, and is told', async () => {
+    const world = new FakeWorld({ app: 1 });
+    world.removeFault = () => new Fault('ENGINE_REFUSED', 'it is in use');
+    expect((await world.run(world.start(up(world)).result)).outcome).toBe('succeeded');
+    expect(world.counts.get('app')).toBe(1);
+    expect(world.process.notes).toContain('what this hook made of app could not be removed: it is in use');
+  });
+
+  it('is not looked for where nothing was scaled up', async () => {
+    const world = new FakeWorld({ app: 1 });
+    const calls: string[] = [];
+    world.onCall = (name) => void calls.push(name);
+    await world.run(world.start(world.plan('post_install', [{ scale: { app: 0 } }])).result);
+    expect(calls).not.toContain('removeOthers');
+  });
+});
+
 describe('L29: the engine goes away in mid-sequence', () => {
   const actionsOf = (world: FakeWorld) => world.plan('post_update', around, { work: {}, after: {} });
   const outage = (world: FakeWorld, at: string, ms: number) => {

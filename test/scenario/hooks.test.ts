@@ -379,6 +379,55 @@ it('no person runs a phase of a stack whose restore is not finished', async () =
   expect(newest(sim).operation).toBe('deploy');
 });
 
+describe('what a phase made of a service beyond what there was', () => {
+  const HOOKS = '  post_update: [{ scale: { web: 4 } }, { job: say }, { scale: { web: 3 } }]\n';
+  const deploy = async (sim: SimHouse): Promise<void> => {
+    sim.source.push(files(HOOKS));
+    await succeeded(sim);
+    sim.source.push(files(HOOKS, 'echo hi', 'windlass-test/web:1'));
+  };
+  const webs = (sim: SimHouse): string[] =>
+    sim.world
+      .containersOf('shop')
+      .map((one) => one.name)
+      .filter((name) => /-web-\d+$/.test(name))
+      .sort();
+
+  it('goes with the restore, and the stack is what it is declared to be', async () => {
+    const sim = open();
+    await deploy(sim);
+    await succeeded(sim);
+    expect(webs(sim)).toEqual(['shop-web-1', 'shop-web-2']);
+    const [judged] = await sim.survey();
+    expect(judged).toMatchObject({ diff: { situation: 'same', changes: [] } });
+  });
+
+  it('goes whenever the controller is killed in it', async () => {
+    const probe = open();
+    await deploy(probe);
+    const before = probe.world.count();
+    await succeeded(probe);
+    const calls = probe.world.count() - before;
+    for (let at = 1; at <= calls; at++) {
+      const sim = new SimHouse(at);
+      try {
+        await deploy(sim);
+        sim.world.crashAt(at, at % 2 === 0 ? 'before' : 'after');
+        await sim.apply().catch(() => {});
+        sim.crash();
+        await sim.clock.advance(60_000);
+        const { signal } = new AbortController();
+        await sim.run(takeUpHooks(sim.bench, null, { signal }));
+        expect([at, webs(sim).filter((name) => /-web-[34]$/.test(name))]).toEqual([at, []]);
+        for (let tries = 0; tries < 4 && (await sim.apply()) !== null; tries++);
+        expect([at, webs(sim)]).toEqual([at, ['shop-web-1', 'shop-web-2']]);
+      } finally {
+        sim.dispose();
+      }
+    }
+  }, 60_000);
+});
+
 describe('a crash of the controller in a deploy with hooks', () => {
   const HOOKS =
     '  pre_update: [{ scale: { web: 0 } }, { job: say }]\n' +

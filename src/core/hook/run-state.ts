@@ -42,6 +42,8 @@ export interface ActionRecord {
 export interface Captured {
   /** Its count when the run first touched it. */
   readonly count: number;
+  /** Numbers of the containers it had before the run scaled it up: any other that does not run goes with the restore. */
+  readonly kept?: readonly number[];
   /** What the sequence wants of it now. */
   readonly aim: number;
   /** Counts in which our own last call may have left it: both ends included; apart while that call runs. */

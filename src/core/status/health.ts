@@ -19,6 +19,15 @@ export interface Health {
   readonly roles: Readonly<Record<string, 'running' | 'completed'>>;
 }
 
+/** What ended of more than there are to be is to be removed, and says nothing of how the service is. */
+function countedOf(service: DesiredService, containers: readonly ObservedContainer[]): readonly ObservedContainer[] {
+  const ended = (one: ObservedContainer): boolean => one.state === 'exited' || one.state === 'dead';
+  return containers
+    .filter((one) => one.service === service.name && one.configHash !== '')
+    .sort((left, right) => left.number - right.number)
+    .filter((one, index) => index < service.replicas || !ended(one));
+}
+
 /** `restarts` says how often each container restarted since the deploy began (id → count). */
 export function healthOf(
   desired: Desired,
@@ -45,7 +54,7 @@ export function healthOf(
     failed ||= fatal;
   };
   for (const service of desired.services) {
-    const mine = containers.filter((one) => one.service === service.name && one.configHash !== '');
+    const mine = countedOf(service, containers);
     if (mine.length < service.replicas)
       problem(service, null, 'SETTLE_TIMEOUT', `has ${mine.length} of ${service.replicas} containers`, false);
     const before = applied?.desired.services.find((one) => one.name === service.name);
