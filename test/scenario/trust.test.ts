@@ -1005,6 +1005,7 @@ describe('files of odd kinds in requests/', () => {
       two: `${text}---\n${text}`,
     };
     fleet.commit(Object.fromEntries(Object.entries(odd).map(([id, words]) => [`requests/${id}.yaml`, words])));
+    fleet.commit({ 'requests/two\nlines.yaml': text });
     fleet.commit({ 'requests/ü.yaml': text, 'requests/-a.yaml': text, [`requests/${'a'.repeat(200)}.yaml`]: text });
     fleet.approve(subject, 'bert');
     fleet.approve(subject, 'cleo');
@@ -1021,7 +1022,8 @@ describe('files of odd kinds in requests/', () => {
       two: 'verifying request-invalid',
     });
     const { misnamed } = await lookAtTrust(fleet.bench.house, (await fleet.bench.house.source.tip())!);
-    expect(misnamed).toHaveLength(4);
+    expect(misnamed).toHaveLength(5);
+    expect(misnamed.map(({ path }) => path)).toContain('requests/two\nlines.yaml');
   });
 });
 

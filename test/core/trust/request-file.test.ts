@@ -1,7 +1,7 @@
 // Request file: what makes one unusable, told at its place; and which stacks it touches.
 import { describe, expect, it } from 'vitest';
 import { parseInstant, touchedStacks } from '../../../src/core/spec/request.ts';
-import { idOfPath, readRequest } from '../../../src/core/state/trust/request-file.ts';
+import { idOfPath, isMisnamed, readRequest } from '../../../src/core/state/trust/request-file.ts';
 
 const path = 'requests/orders.yaml';
 const archive = 'a'.repeat(64);
@@ -9,6 +9,22 @@ const head = (kind: string, rest: string) =>
   `apiVersion: windlass/v1\nkind: ${kind}\nreason: because\nexpires: 2026-12-01T00:00:00Z\n${rest}`;
 const read = (kind: string, rest: string) => readRequest(path, Buffer.from(head(kind, rest)));
 const told = (kind: string, rest: string) => read(kind, rest).diagnostics.map(({ summary }) => summary);
+
+describe('a file that nobody reads as a request', () => {
+  it.each([
+    'requests/two\nlines.yaml',
+    'requests/\n.yaml',
+    'requests/lines.yaml\n.yml',
+    'requests/\u2028.YAML',
+    'requests/old/one.yaml',
+    'requests/One.yaml',
+  ])('is seen by its path: %j', (odd) => {
+    expect([idOfPath(odd), isMisnamed(odd)]).toEqual([null, true]);
+  });
+  it.each(['requests/one.yaml', 'requests/README.md', 'stacks/requests/One.yaml'])('is not %j', (other) => {
+    expect(isMisnamed(other)).toBe(false);
+  });
+});
 
 describe('a request file', () => {
   it.each<readonly [string, string, readonly string[]]>([

@@ -27,8 +27,9 @@ export const requestPath = (id: string): string => `requests/${id}.yaml`;
 export const idOfPath = (path: string): string | null =>
   /^requests\/([a-z0-9][a-z0-9_-]{0,62})\.yaml$/.exec(path)?.[1] ?? null;
 
-/** Whether somebody may take it for a request, and nobody reads it: another folder, another ending, another kind of name. */
-export const isMisnamed = (path: string): boolean => /^requests\/.+\.ya?ml$/i.test(path) && idOfPath(path) === null;
+/** Whether somebody may take it for a request, and nobody reads it: another folder, another ending, another kind of name, which may hold a
+ * line break. */
+export const isMisnamed = (path: string): boolean => /^requests\/.+\.ya?ml$/is.test(path) && idOfPath(path) === null;
 
 /** Never throws. */
 export function readRequest(path: string, bytes: Uint8Array): RequestReading {
