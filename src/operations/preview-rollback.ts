@@ -3,8 +3,9 @@ import { Fault } from '../core/fault.ts';
 import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { isOnRecord } from './gone.ts';
+import { type HookPreview, previewHooks } from './hooks-of.ts';
 import { rollbackTarget } from './rollback.ts';
-import type { Surveyed } from './survey.ts';
+import type { Judged, Surveyed } from './survey.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface RollbackPreview {
@@ -14,6 +15,8 @@ export interface RollbackPreview {
   readonly isUndeployed: boolean;
   readonly at: FleetAt;
   readonly one: Surveyed;
+  /** What it runs around that. */
+  readonly hooks: readonly HookPreview[];
 }
 
 /** Throws NOT_FOUND when there is nothing to go back to. */
@@ -34,5 +37,12 @@ export async function previewRollback(
   const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
   if (!one) throw new Error(`no verdict on ${stack}`);
   const isUndeployed = at.revision.commit === store.applied(stack)?.revision;
-  return { from, isUndeployed, at, one };
+  return { from, isUndeployed, at, one, hooks: one.kind === 'judged' ? hooksOf(one, from) : [] };
+}
+
+/** As it will be judged once what `from` asks for is refused. */
+function hooksOf(one: Judged, from: FleetAt): readonly HookPreview[] {
+  const { commit } = from.revision;
+  const { sourceDigest } = from.fleet.stacks.get(one.name) ?? one.stack;
+  return previewHooks({ ...one, insteadOf: { revision: commit, sourceDigest, reason: 'rolled back by a person' } });
 }

@@ -284,6 +284,37 @@ describe('suspend', () => {
   });
 });
 
+describe('rollback', () => {
+  const say = 'apiVersion: windlass/v1\nkind: Job\nservice: web\nscript: echo hi\n';
+  const hooks = ['pre', 'post'].map((when) => `  ${when}_rollback: [{ job: say }, { wait-healthy: true }]\n`).join('');
+  const compose = (image: string) => `services:\n  web:\n    image: windlass-test/${image}\n`;
+
+  it.each([
+    ['of what was deployed', false],
+    ['of what failed', true],
+  ])('%s shows the hooks around it before it asks, and runs those', async (_what, isFailing) => {
+    const sim = new SimHouse();
+    houses.push(sim);
+    const files = { 'stacks/shop/stack.yaml': stack(`hooks:\n${hooks}`), 'stacks/shop/say.job.yaml': say };
+    sim.source.push({ ...files, 'stacks/shop/compose.yaml': compose('busybox:1') });
+    const run = (line: string) => windlass(sim, line.split(' '));
+    expect((await run('apply --yes')).code).toBe(0);
+    sim.source.push({ 'stacks/shop/compose.yaml': compose('web:1') });
+    if (isFailing) sim.world.failNext('up');
+    expect((await run('apply --yes')).code === 0).toBe(!isFailing);
+    const { err } = await run('rollback shop');
+    const shown = ['before', 'after'].flatMap((when) => [
+      `    hook ${when === 'before' ? 'pre' : 'post'}_rollback ${when} the change`,
+      '      1. job say',
+      '      2. wait until all services are healthy',
+    ]);
+    expect(err.split('\n').filter((line) => /^ {4,}(hook|\d\.)/.test(line))).toEqual(shown);
+    expect((await run('rollback shop --yes')).code).toBe(0);
+    const [newest] = sim.house.store.runs({ stack: 'shop', limit: 1 });
+    expect(newest?.hooks?.map((one) => one.phase)).toEqual(['pre_rollback', 'post_rollback']);
+  });
+});
+
 describe('hooks graph', () => {
   it('draws the machine that would run: every way out passes restoring', async () => {
     const { code, out } = await fleet().run('hooks graph sso post_update');

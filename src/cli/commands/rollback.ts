@@ -4,7 +4,7 @@ import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { formatFault } from '../views/fault.ts';
-import { paintMarks } from '../views/plan.ts';
+import { formatPhases, paintMarks } from '../views/plan.ts';
 import { oneLine } from '../views/table.ts';
 
 export const command: Command = {
@@ -25,13 +25,14 @@ export const command: Command = {
     if (said !== undefined && !/^[0-9a-f]{40}$/.test(said))
       throw new UsageError(`--to takes a full commit id of 40 hex digits, not ${said}`);
     const desk = await surface('state');
-    const { from, isUndeployed, at, one } = await desk.previewRollback(stack, said);
+    const { from, isUndeployed, at, one, hooks } = await desk.previewRollback(stack, said);
     const { commit, subject } = at.revision;
     const newest = `${from.revision.commit.slice(0, 12)}  ${oneLine(from.revision.subject)}`;
     io.words(`from    ${newest}${isUndeployed ? ', which was not deployed: the stack stays as it was before' : ''}`);
     io.words(`back to ${commit.slice(0, 12)}  ${oneLine(subject)}`);
     if (one.kind === 'refused') throw one.fault;
-    if (one.kind === 'judged') io.words(paintMarks(io.inWords, formatStackDiff(one.diff)).join('\n'));
+    if (one.kind === 'judged')
+      io.words([...paintMarks(io.inWords, formatStackDiff(one.diff)), ...formatPhases(io.inWords, hooks)].join('\n'));
     if (!flags['yes']) {
       if (!io.interactive)
         throw new UsageError('nobody is there to say yes\n  help     read the preview above, then give --yes');

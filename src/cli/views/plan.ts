@@ -135,12 +135,14 @@ export const formatKept = ({ leaver, by, port }: Succession): string =>
   `left ${leaver.stack} running: ${by}, which takes its port ${port} over, was not deployed`;
 
 /** In the order in which they run, around the change. */
-function formatHooks(io: Painter, view: PlanView, stack: string): string[] {
-  return (view.hooks.get(stack) ?? []).flatMap(({ phase, when, actions }) => [
+export const formatPhases = (io: Painter, hooks: NonNullable<ReturnType<PlanView['hooks']['get']>>): string[] =>
+  hooks.flatMap(({ phase, when, actions }) => [
     `    ${io.paint('cyan', `hook ${phase}`)} ${when} the change`,
     ...actions.map((action, index) => `      ${index + 1}. ${oneLine(action)}`),
   ]);
-}
+
+const formatHooks = (io: Painter, view: PlanView, stack: string): string[] =>
+  formatPhases(io, view.hooks.get(stack) ?? []);
 
 export const formatLost = (io: Painter, lost: string | undefined): string[] =>
   lost === undefined ? [] : [`    ${io.paint('yellow', oneLine(lost))}`];
