@@ -19,6 +19,7 @@ import { Archives } from './operations/archive/archives.ts';
 import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
+import { type Discard, formatDiscard } from './operations/archive/discards.ts';
 import { drill } from './operations/archive/drill.ts';
 import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
 import type { LastDrill } from './operations/archive/drill-record.ts';
@@ -98,6 +99,8 @@ export interface RequestView {
     readonly request: SignedRequest | null;
     readonly signatures: readonly RecordedSignature[];
   } | null;
+  /** Live data that it would take the place of; only when one is asked for by its id that has not begun. Null when that cannot be told. */
+  readonly discards: readonly Discard[] | null;
   /** What its work did, once there is any. */
   readonly items: readonly WorkItem[];
   /** Reasons that people gave with what they signed; only when one is asked for by its id. */
@@ -676,14 +679,26 @@ export class Surface {
       };
       const said = only === undefined ? [] : await spokenOf(look, id);
       const items = itemsOf(this.house, id);
-      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, items, said });
+      const asks = only === undefined || claimed !== null ? null : (evaluation?.request ?? null);
+      const discards = asks && (await this.#discardsOf(asks));
+      views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, discards, items, said });
     };
     for (const { id } of look.ledger.snapshots()) if (only === undefined || only === id) await add(id, null);
     for (const { id, evaluation } of look.requests) if (only === undefined || only === id) await add(id, evaluation);
     for (const { id, evaluation } of look.misnamed)
       if (only === undefined || only === id)
-        views.set(id, { id, snapshot: null, evaluation, claimed: null, items: [], said: [] });
+        views.set(id, { id, snapshot: null, evaluation, claimed: null, discards: null, items: [], said: [] });
     return [...views.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async #discardsOf(request: SignedRequest): Promise<readonly Discard[] | null> {
+    const { discardsOf } = await import('./operations/trust/discards-of.ts');
+    try {
+      return await discardsOf(this.house, request, new AbortController().signal);
+    } catch (error) {
+      if (error instanceof Fault) return null;
+      throw error;
+    }
   }
 
   /** The evidence of one request that was claimed. Throws NOT_FOUND. */
@@ -857,4 +872,4 @@ export class Surface {
 
 export type { ListedArchive } from './operations/archive/archives.ts';
 export type { SecretName, StackDiff, Succession };
-export { FLEET };
+export { FLEET, formatDiscard };

@@ -258,7 +258,7 @@ describe('a restore in place', () => {
     const words = plan.lines.join('\n');
     expect(words).toMatch(/boots once: its data is files/);
     expect(words).toMatch(
-      /volume shop_data \(about 3\.0 MiB\) is replaced; what was written to it since .* is discarded/,
+      /volume shop_data \(up to 3\.0 MiB\) is replaced; what was written to it since .* is discarded/,
     );
     expect(words).toMatch(/volume shop_cache is not in the archive and stays as it is/);
     expect(words).toMatch(/secret PASSWORD of stack\/shop is put back/);

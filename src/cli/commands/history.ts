@@ -1,8 +1,10 @@
 // `windlass history`: the runs of a stack, newest first.
+import type { RunRecord } from '../../core/status/event.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
 import { type Command, countFlag } from '../command.ts';
+import { plural } from '../views/diagnostic.ts';
 import { formatFailedHooks, formatHook } from '../views/hooks.ts';
-import { formatTable } from '../views/table.ts';
+import { formatTable, oneLine } from '../views/table.ts';
 
 export const command: Command = {
   words: ['history'],
@@ -31,13 +33,24 @@ export const command: Command = {
             run.outcome,
             run.endedAtMs > 0 ? formatAge(run.endedAtMs - run.startedAtMs) : '-',
             run.trigger,
-            [run.message || `${run.changes.length}`, ...(run.hooks ?? []).map(formatHook)].join('; '),
+            [run.message || plural(run.changes.length, 'change'), ...(run.hooks ?? []).map(formatHook)].join('; '),
           ]),
           io.width,
         ) +
           // Of many stacks it would be much to read.
-          (args[0] === undefined ? '' : formatFailedHooks(io, args[0], runs)),
+          (args[0] === undefined ? '' : `${formatPlans(runs)}${formatFailedHooks(io, args[0], runs)}`),
       );
     return 0;
   },
 };
+
+/** What people decided about: its plan said what becomes of data. */
+function formatPlans(runs: readonly RunRecord[]): string {
+  const lines: string[] = [];
+  for (const { startedAtMs, operation, trigger, changes } of runs)
+    if (trigger.startsWith('request ') && changes.length > 0) {
+      lines.push('', `${new Date(startedAtMs).toISOString().slice(0, 19)} ${operation} by the ${trigger}`);
+      lines.push(...changes.map((line) => `  ${oneLine(line)}`));
+    }
+  return lines.length === 0 ? '' : `\n${lines.join('\n')}`;
+}

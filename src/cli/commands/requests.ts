@@ -2,7 +2,7 @@
 import { LEFT_BRANCH } from '../../core/request/life.ts';
 import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
-import type { RequestView } from '../../surface.ts';
+import { formatDiscard, type RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import type { Painter } from '../io.ts';
@@ -179,6 +179,7 @@ function formatRequest(io: Painter, view: RequestView): string {
   for (const { type, principal, oid, reason } of view.said)
     if (type !== 'request' || reason !== request?.reason)
       lines.push(`  said       ${principal} (${type}, ${oid.slice(0, 12)}): ${oneLine(reason)}`);
+  for (const one of view.discards ?? []) lines.push(`  discards   ${oneLine(formatDiscard(one))}`);
   for (const { item, state } of view.items) lines.push(`  item       ${oneLine(item)}: ${oneLine(state)}`);
   for (const mark of snapshot?.history ?? [])
     lines.push(`  ${new Date(mark.atMs).toISOString()}  ${mark.state}${mark.reason ? ` (${mark.reason})` : ''}`);

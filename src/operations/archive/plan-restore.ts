@@ -5,7 +5,6 @@ import { fieldChanges } from '../../core/diff/diff.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
-import type { Applied } from '../../core/state/applied.ts';
 import type { DesiredService } from '../../core/state/desired.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
 import type { ArchiveHouse } from '../../ports/archive-house.ts';
@@ -16,12 +15,12 @@ import { acceptedKey } from '../lineage.ts';
 import type { Judged } from '../survey.ts';
 import { Workbench } from '../workbench.ts';
 import { ArchiveSource, type MadeCommit } from './archive-source.ts';
+import { formatDiscard, instant, isElsewhere, measured, type Replaced, replacedBy, volumesMade } from './discards.ts';
 import {
   generationFolder,
   generationOf,
   generationVolume,
   mergeGenerations,
-  NO_GENERATION,
   newestGeneration,
   originalFolder,
 } from './generations.ts';
@@ -79,8 +78,8 @@ export interface RestorePlan {
   readonly folders: readonly StagedFolder[];
   /** Where the restored data will lie. */
   readonly generation: Generation;
-  /** Data that is live now and is replaced, by its name in the engine or its absolute path. */
-  readonly replaced: readonly { readonly kind: 'volume' | 'folder'; readonly name: string }[];
+  /** Data that is live now and is replaced. */
+  readonly replaced: readonly Replaced[];
   /** Keys that are put back into the vault, under the target's name. */
   readonly vaultKeys: readonly { readonly scope: string; readonly key: string }[];
   /** For people; not part of what the digest names. */
@@ -212,7 +211,10 @@ export async function planRestore(
       volumes: Object.fromEntries(volumes.map(({ key, name }) => [key, name])),
       folders: generation.folders,
     },
-    replaced: replacedBy(house, applied, generation),
+    replaced: replacedBy(house, applied, {
+      volumes: Object.keys(generation.volumes),
+      folders: Object.keys(generation.folders),
+    }),
     vaultKeys: isMinted
       ? []
       : manifest.vault.keys.map(({ scope, key }) => ({ scope: scopeFor(scope, manifest.stack, target), key })),
@@ -259,12 +261,7 @@ export async function judge(bench: Workbench, stack: string, commit: string): Pr
 
 /** Names that nothing bears yet, whether volumes or folders: the live ones are of an earlier generation. */
 async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, taken: number, signal: AbortSignal) {
-  const isElsewhere = (one: Manifest['volumes'][number]): boolean =>
-    one.driver !== 'local' || one.driverOpts['device'] !== undefined;
-  // What the jobs of a first boot rebuild must not be the live data.
-  const isRebuilt = (one: Manifest['volumes'][number]): boolean =>
-    manifest.boot.kind === 'double' && one.payload === null && !isElsewhere(one);
-  const data = manifest.volumes.filter((one) => !one.external && (one.payload !== null || isRebuilt(one)));
+  const data = volumesMade(manifest);
   for (const one of data)
     if (isElsewhere(one))
       throw new Fault(
@@ -298,23 +295,6 @@ async function stagedOf(payloads: Payloads, manifest: Manifest, target: string, 
   };
 }
 
-function replacedBy(house: House, applied: Applied | null, generation: Generation): RestorePlan['replaced'] {
-  if (!applied) return [];
-  const tree = `${house.settings.stateDir}/stacks/${applied.stack}/tree`;
-  const before = generationOf(house.store, applied.stack) ?? NO_GENERATION;
-  return [
-    ...applied.desired.volumes
-      .filter((one) => !one.external && Object.hasOwn(generation.volumes, one.key))
-      .map(({ name }) => ({ kind: 'volume' as const, name })),
-    ...Object.keys(generation.folders).map((path) => ({
-      kind: 'folder' as const,
-      name: `${tree}/${before.folders[path] ?? path}`,
-    })),
-  ];
-}
-
-const instant = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
-
 async function words(
   bench: Workbench,
   plan: RestorePlan,
@@ -322,7 +302,7 @@ async function words(
   live: FleetAt | null,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const { store, clock, payloads } = bench.house;
+  const { store, clock } = bench.house;
   const { target } = plan;
   const bytes = blobsOf({ kind: 'archive', id: plan.archive, manifest, derived: [] }).reduce(
     (sum, one) => sum + one.sizeBytes,
@@ -343,12 +323,9 @@ async function words(
         ? `the newest archive of the live data is of ${instant(last.atMs)}`
         : 'there is no archive of the live data yet',
     );
-    for (const { kind, name } of plan.replaced) {
-      const size = kind === 'volume' ? await payloads?.volumeSizeBytes(name, signal).catch(() => null) : null;
-      lines.push(
-        `${kind} ${name}${typeof size === 'number' ? ` (about ${mebibytes(size)})` : ''} is replaced; what was written to it since ${instant(manifest.madeAtMs)} is discarded, and it stays as it is until ${instant(clock.nowMs() + 7 * 24 * 60 * 60_000)}`,
-      );
-    }
+    const keptUntil = instant(clock.nowMs() + 7 * 24 * 60 * 60_000);
+    for (const discard of await measured(bench.house, target, plan.replaced, manifest.madeAtMs, signal))
+      lines.push(`${formatDiscard(discard)}, and it stays as it is until ${keptUntil}`);
     for (const one of current.desired.volumes)
       if (!one.external && !Object.hasOwn(plan.generation.volumes, one.key))
         lines.push(`volume ${one.name} is not in the archive and stays as it is`);

@@ -112,7 +112,7 @@ export async function planRecover(
 }
 
 /** The group's own manifest, or that of one stack as a group of one. Throws ARCHIVE_UNTRUSTED for a signature that does not count here. */
-async function groupOf(archives: ArchiveHouse, id: string) {
+export async function groupOf(archives: ArchiveHouse, id: string) {
   const { bytes, signature } = await archives.store.manifest(id);
   archives.check(bytes, signature);
   const read = readManifest(bytes);
