@@ -3,6 +3,7 @@ import { formatInstant, type Request } from '../../core/spec/request.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import { ruleInWords } from '../../core/state/trust/policy-words.ts';
 import type { RequestRules } from '../../core/state/trust/request-rules.ts';
+import { writtenOut } from '../../core/state/trust/unseen.ts';
 import type { CloneAuthority, Made } from '../../surface/clone-desk.ts';
 import type { Painter } from '../io.ts';
 import { KEY } from './fault.ts';
@@ -110,7 +111,6 @@ export function formatMade(io: Painter, { oid, tag, principal, lacks }: Made): r
 export const indented = (text: string): string =>
   text
     .trimEnd()
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu, (found) =>
-      found === '\n' ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`,
-    )
-    .replace(/^/gm, '  | ');
+    .split('\n')
+    .map((line) => `  | ${writtenOut(line)}`)
+    .join('\n');

@@ -1,15 +1,18 @@
-// View of diagnostics: the form of a compiler's message.
+// View of diagnostics: the form of a compiler's message. What it names is of others, and is written out where nobody would see it.
 import type { Diagnostic, Place } from '../../core/spec/diagnostic.ts';
+import { writtenOut } from '../../core/state/trust/unseen.ts';
 import type { Painter } from '../io.ts';
 import { KEY } from './fault.ts';
 
-export const formatPlace = ({ file, line, column }: Place): string => (line > 0 ? `${file}:${line}:${column}` : file);
+export const formatPlace = ({ file, line, column }: Place): string =>
+  line > 0 ? `${writtenOut(file)}:${line}:${column}` : writtenOut(file);
 
 export function formatDiagnostic(io: Painter, one: Diagnostic): string {
   const lines = (text: string): string =>
     text
       .trimEnd()
       .split('\n')
+      .map((line) => writtenOut(line.replaceAll('\t', '  ')))
       .join(`\n${' '.repeat(KEY + 3)}`);
   const row = (key: string, text: string | undefined): string[] =>
     text ? [`  ${key.padEnd(KEY)} ${lines(text)}`] : [];

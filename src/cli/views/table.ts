@@ -1,4 +1,5 @@
 // View of rows: columns padded to their widest cell, lines cut to the terminal. A cell is one line of printable text.
+import { writtenOut } from '../../core/state/trust/unseen.ts';
 
 /** Gives a cell its colour, after it was padded. */
 export type PaintCell = (cell: string, column: number, row: readonly string[]) => string;
@@ -29,5 +30,5 @@ export function formatTable(
   return [line(header, (cell) => cell), ...clean.map((row) => line(row, paintCell))].join('\n');
 }
 
-/** Line breaks and control characters of others become spaces. */
-export const oneLine = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ').trimEnd();
+/** Line breaks and tabs of others become spaces; what nobody would see, or what would turn its neighbours around, is written out. */
+export const oneLine = (text: string): string => writtenOut(text.replace(/[\t-\r\u0085]+/g, ' ')).trimEnd();
