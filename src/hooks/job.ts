@@ -21,20 +21,57 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
   const name = jobContainerName(run, ctx.action, ctx.attempt);
   const owner = jobOwner(run.stack, run.phase, job.name);
   const environment = await resolveAll(ctx, job.environment, job.service);
+  const reading = new AbortController();
+  let watched: Promise<number> | null = null;
   try {
     const request = { name, owner, job: { ...job, environment } };
     await outlast(clock, signal, () => ports.startJob(request, signal));
     let readings = 0;
-    const exitCode = await outlast(clock, signal, () => {
+    watched = outlast(clock, signal, () => {
       if (readings++ > 0) log.note('(the engine was away: the output is read again from its beginning)');
       log.forgetSignals();
-      return ports.watchJob(name, log.take, signal);
+      return ports.watchJob(name, log.take, reading.signal);
     });
-    return ofCommand(exitCode, log);
+    return ofCommand(await unlessAborted(watched, signal), log);
   } catch (error) {
-    await end(ctx, (ending) => ports.killJob(name, ending));
-    throw error;
+    let lost: unknown = null;
+    watched?.catch((reason: unknown) => {
+      if (!reading.signal.aborted) lost = reason;
+    });
+    try {
+      await end(ctx, (ending) => ports.killJob(name, ending));
+      // What it says while it ends is read until it is gone.
+      if (watched) await settled(clock, LAST_WORDS_MS, watched);
+    } finally {
+      reading.abort(error);
+      await watched?.catch(() => {});
+    }
+    throw isOutage(lost) ? lost : error;
   }
+}
+
+/** For the rest of the output, once nothing runs any more. */
+const LAST_WORDS_MS = 5_000;
+
+/** Leaves the work running; whoever asks ends it. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** Returns when the work has ended, however, or after that time. */
+async function settled(clock: ActionContext['clock'], ms: number, work: Promise<unknown>): Promise<void> {
+  const done = new AbortController();
+  const isOver = clock.sleep(ms, done.signal).catch(() => {});
+  await Promise.race([work.catch(() => {}), isOver]);
+  done.abort();
 }
 
 export const jobOwner = (stack: string, phase: string, job: string): string => `${stack}/${phase}/${job}`;

@@ -507,6 +507,33 @@ describe.each([
     expect(left).toEqual([]);
   });
 
+  onReal('a watch reads on while the job is ended, to its last word', async () => {
+    const stack = await stackOf();
+    const input = shot(
+      stack,
+      'words',
+      sh('trap "echo one; sleep 1; echo two; exit 3" TERM; echo begun; sleep 1000 & wait'),
+    );
+    await world.oneShots.start(input, signal());
+    const lines: string[] = [];
+    let isBegun = () => {};
+    const begun = new Promise<void>((resolve) => {
+      isBegun = resolve;
+    });
+    const watched = world.oneShots.watch(
+      input.name,
+      ({ text }) => {
+        lines.push(text);
+        isBegun();
+      },
+      signal(),
+    );
+    await begun;
+    await world.oneShots.kill(input.name, signal());
+    expect(await watched).toBe(3);
+    expect(lines).toEqual(['begun', 'one', 'two']);
+  });
+
   onReal('a watch that is aborted leaves the job running, and a later one reads all of it', async () => {
     const stack = await stackOf();
     const input = shot(stack, 'long', sh('echo one; sleep 2; echo two'));

@@ -29,6 +29,8 @@ export interface JobScript {
   readonly lines?: readonly string[] | Iterable<string>;
   readonly exitCode?: number;
   readonly durationMs?: number;
+  /** What it prints when it is told to end. */
+  readonly lastWords?: readonly string[];
   /** A kill has no effect. */
   readonly unkillable?: boolean;
   /** What it does to the world when it ends. */
@@ -315,6 +317,7 @@ export class FakeProcess {
           if (!this.world.reachable) throw new Fault('ENGINE_UNREACHABLE', 'the engine is away');
           this.world.settle();
         }
+        if (found.exitCode === 137) for (const line of found.script.lastWords ?? []) onLine(at(line));
         return found.exitCode;
       }),
     findJob: (name, signal) =>

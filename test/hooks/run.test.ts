@@ -294,6 +294,32 @@ describe('L27: whatever a job does, its work is gone, replicas are back, the rec
     expect(world.story.includes('after started')).toBe(outcome === 'succeeded');
   });
 
+  it('when it says why while it is ended: its last words are in the log, the record and the error', async () => {
+    const { world, result } = await run({ durationMs: 3_600_000, lines: ['begun'], lastWords: ['rolled back'] });
+    expect(result.state.ended).toMatchObject({ outcome: 'failed', message: 'job work: it took longer than 30 s' });
+    expect(result.state.records.find((one) => one.name === 'job work')?.tail).toEqual(['begun', 'rolled back']);
+    expect(result.fault?.data['log']).toEqual(['begun', 'rolled back']);
+    expect([...world.logs.values()].map((one) => one.text)).toContain('begun\nrolled back');
+  });
+
+  it('when its output never comes to an end: it is read no longer than the job takes to end', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { durationMs: 3_600_000 });
+    const { ports } = world.process;
+    const signals: AbortSignal[] = [];
+    ports.watchJob = (_name, onLine, signal) => {
+      signals.push(signal);
+      onLine({ stream: 'stdout', text: 'begun' });
+      return world.clock.sleep(1e9, signal).then(() => 0);
+    };
+    const result = await world.run(
+      world.start(world.plan('test', [{ job: 'work', timeout: '30s' }], { work: {} })).result,
+    );
+    expect(result.state.ended).toMatchObject({ outcome: 'failed', message: 'job work: it took longer than 30 s' });
+    expect(world.clock.nowMs() - result.state.startedAtMs).toBeLessThan(60_000);
+    expect(signals.map((one) => one.aborted)).toEqual([true]);
+  });
+
   it('when the job cannot be ended in its time, but a little later', async () => {
     const world = new FakeWorld({ app: 2 });
     const script = { durationMs: 3_600_000, unkillable: true };
