@@ -15,6 +15,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { command as doctorCommand } from '../../src/cli/commands/doctor.ts';
 import { command } from '../../src/cli/commands/requests.ts';
 import { Controller } from '../../src/controller/controller.ts';
 import { Fault } from '../../src/core/fault.ts';
@@ -982,6 +983,69 @@ describe('a clock that was a year ahead', () => {
     expect((await fleet.look())['two']).toBe('scheduled delay-running');
     await clock.advance(2 * HOUR + 1000);
     expect((await fleet.look())['two']).toBe('succeeded done');
+  });
+});
+
+describe('windlass doctor', () => {
+  const doctor = async (fleet: Fleet, trust: Partial<NonNullable<House['trust']>> = {}) => {
+    const told: { check: string; ok: boolean; says: string; help: string }[] = [];
+    const { house } = fleet.bench;
+    const desk = new Surface({ ...house, trust: { ...house.trust!, ...trust } });
+    const io = { json: (value: typeof told) => void told.push(...value) };
+    await doctorCommand.run({ io, json: true, surface: async () => desk, now: new AbortController().signal } as never);
+    return told.find(({ check }) => check === 'trust');
+  };
+
+  it('tells in one line whether a signature could count, and the cure of what stops it', async () => {
+    const fleet = await open();
+    expect(await doctor(fleet)).toMatchObject({
+      ok: true,
+      says: expect.stringMatching(/^deploy: none, policy version 1, ledger at /),
+    });
+    expect(await doctor(fleet, { files: async () => ({ revoked: null }) })).toMatchObject({
+      ok: false,
+      says: 'the file of trust.revokedFile cannot be read, so no signature counts',
+      help: expect.stringContaining('an empty one revokes nothing'),
+    });
+    expect(
+      await doctor(fleet, { files: async () => ({ revoked: Buffer.from('# list\nnonsense\u001b\n') }) }),
+    ).toMatchObject({
+      ok: false,
+      says: expect.stringMatching(/^trust\.revokedFile:2: .*nonsense.*so no signature counts$/),
+      help: expect.stringContaining('mend or restore it'),
+    });
+    const { anchor } = fleet.bench.house.trust!;
+    expect(await doctor(fleet, { anchor: { ...anchor!, ref: 'refs/heads/other' } })).toMatchObject({
+      ok: false,
+      says: expect.stringContaining('the trust anchor is for refs/heads/other'),
+      help: expect.stringContaining('sources'),
+    });
+    expect(await doctor(fleet, { anchor: { ...anchor!, policySha256: 'f'.repeat(64) } })).toMatchObject({
+      ok: false,
+      says: expect.stringContaining('no policy is in effect: policy-not-anchored'),
+      help: expect.stringContaining('anchor'),
+    });
+    mkdirSync(join(fleet.dir, 'empty'));
+    const empty = openLedger({ directory: join(fleet.dir, 'empty'), fleet: FLEET });
+    try {
+      expect(await doctor(fleet, { ledger: empty })).toMatchObject({
+        ok: true,
+        says: expect.stringContaining('the ledger is new'),
+      });
+    } finally {
+      empty.close();
+    }
+  });
+
+  it('says so where no signature is asked for', async () => {
+    const { house } = (await open()).bench;
+    const told: string[] = [];
+    const desk = new Surface({ ...house, trust: { deploy: 'none', files: async () => ({}) } as never });
+    const io = { paint: (_: string, text: string) => text, data: (text: string) => void told.push(text) };
+    await doctorCommand.run({ io, json: false, surface: async () => desk, now: new AbortController().signal } as never);
+    expect(told.join('\n')).toMatch(
+      /^ok {3}trust +deploy: none, no anchor: no signature is asked for, and no request runs$/m,
+    );
   });
 });
 

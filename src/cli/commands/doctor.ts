@@ -1,6 +1,8 @@
 // `windlass doctor`: is everything there that Windlass needs? One line a check, with its cure.
 import { access, constants, statfs } from 'node:fs/promises';
 import { asFault, Fault } from '../../core/fault.ts';
+import { helpOf } from '../../core/state/trust/authority.ts';
+import { inOneLine } from '../../core/state/trust/unseen.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
 import type { Surface } from '../../surface.ts';
 import type { Command } from '../command.ts';
@@ -14,7 +16,14 @@ const SKEW_MS = 5 * 60_000;
 const FIRST_DAY_MS = Date.UTC(2025, 0, 1);
 
 /** Something is there and not as it must be. */
-class Unfit extends Error {}
+class Unfit extends Error {
+  /** Where it differs from that of the check. */
+  readonly help: string | null;
+  constructor(message: string, help: string | null = null) {
+    super(message);
+    this.help = help;
+  }
+}
 
 interface Check {
   readonly check: string;
@@ -25,7 +34,7 @@ interface Check {
 
 export const command: Command = {
   words: ['doctor'],
-  summary: 'check state directory, engine, Compose, source, clock, archive stores, locks and controller',
+  summary: 'check state directory, engine, Compose, source, clock, trust, archive stores, locks and controller',
   usage: '',
   example: 'windlass doctor',
   arity: [0, 0],
@@ -36,7 +45,9 @@ export const command: Command = {
         checks.push({ check: name, ok: true, says: await look(), help: '' });
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
-        checks.push({ check: name, ok: false, says: fault.message, help: error instanceof Fault ? fault.help : help });
+        const own = error instanceof Unfit ? error.help : null;
+        const cure = own ?? (error instanceof Fault ? fault.help : help);
+        checks.push({ check: name, ok: false, says: fault.message, help: cure });
       }
     };
     let desk: Surface | null = null;
@@ -58,6 +69,7 @@ export const command: Command = {
       await check('clock', 'set the clock of this machine, for example with an NTP client', () =>
         look.clock(there, tip),
       );
+      await check('trust', 'run `windlass trust status`', () => look.trust(there, tip));
       for (const { name, store } of storesOf(there)) await check(name, '', () => look.store(store));
       const { repository } = there.house.archives ?? {};
       if (repository) await check('restic', '', () => look.repository(repository, now));
@@ -138,6 +150,63 @@ const look = {
     if (committedAtMs > now + SKEW_MS)
       throw new Unfit(`it is ${iso} here, and the newest commit is from ${new Date(committedAtMs).toISOString()}`);
     return iso;
+  },
+
+  /** Whether a signature could count at all: the list of revoked keys, the anchor, the ledger and the policy, in the order of what stops most. */
+  async trust(desk: Surface, tip: string): Promise<string> {
+    const { trust } = desk.house;
+    if (!trust) return 'no signature is asked for, and no request runs';
+    const { deploy, anchor, ledger } = trust;
+    const { revoked, allowedSigners, keyring } = await trust.files();
+    const unread = Object.entries({ revokedFile: revoked, allowedSignersFile: allowedSigners, keyringFile: keyring });
+    for (const [name, content] of unread)
+      if (content === null)
+        throw new Unfit(
+          `the file of trust.${name} cannot be read, so no signature counts`,
+          `put the file there, readable for the controller${name === 'revokedFile' ? '; an empty one revokes nothing' : ''}`,
+        );
+    const { parseTrustRoots } = await import('../../core/state/trust/roots.ts');
+    const names = {
+      revoked: 'trust.revokedFile',
+      allowedSigners: 'trust.allowedSignersFile',
+      keyring: 'trust.keyringFile',
+    };
+    const { refusal } = await parseTrustRoots({
+      ...(revoked ? { revoked } : {}),
+      ...(allowedSigners ? { allowedSigners } : {}),
+      ...(keyring ? { keyring } : {}),
+      names,
+    });
+    if (refusal !== null) throw new Unfit(`${inOneLine(refusal.detail)}, so no signature counts`, helpOf(refusal.code));
+    if (!anchor || !ledger) {
+      if (deploy !== 'none') return `deploy: ${deploy}, by the files of this host; no anchor, so no request runs`;
+      return 'deploy: none, no anchor: no signature is asked for, and no request runs';
+    }
+    if (tip === '') return `deploy: ${deploy}, fleet ${anchor.fleetId}; the source was not seen`;
+    const { chain, descendsFromGenesis, descendsFromAccepted } = await desk.trustStatus().catch((error: unknown) => {
+      // The anchor is for another ref than the one that is watched.
+      if (error instanceof Fault && error.code === 'USAGE')
+        throw new Unfit(error.message, 'name the ref of the anchor in `sources`, or make an anchor for this one');
+      throw error;
+    });
+    if (!descendsFromGenesis)
+      throw new Unfit(
+        `${tip.slice(0, 12)} does not descend from ${anchor.genesis.slice(0, 12)}, the genesis commit of the anchor`,
+        'name the repository in `sources` for which `windlass trust init` made the anchor',
+      );
+    if (!descendsFromAccepted) throw new Unfit('the branch was rewritten', helpOf('history-rewritten'));
+    const { effective, drift } = chain;
+    if (effective === null)
+      throw new Unfit(
+        `no policy is in effect: ${inOneLine(`${drift?.reason ?? ''} ${drift?.detail ?? ''}`.trim())}`,
+        drift === null ? helpOf('policy-absent') : helpOf(drift.reason),
+      );
+    const since = ledger.acceptedTip();
+    const memory =
+      since === null
+        ? 'the ledger is new: what is signed before the first commit is accepted counts for nothing'
+        : `ledger at ${since.slice(0, 12)}`;
+    return `deploy: ${deploy}, policy version ${effective.version}, ${memory}`;
   },
 
   locks({ house }: Surface): string {
