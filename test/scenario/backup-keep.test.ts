@@ -8,6 +8,7 @@ import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
+import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -182,6 +183,38 @@ describe('what reading archives again found', () => {
     expect((await archives.verify(archive, never)).wrong).toHaveLength(1);
     expect(await proved()).toEqual([]);
     expect([...sim.house.store.values('archive-drilled/').keys()]).toEqual([]);
+  });
+
+  it('is told of one that is damaged, in the list and by `prune`, and keeps a good one in its place', async () => {
+    const { sim, disk, archives, backUp, ids, spoil } = await desk();
+    const good = await backUp('one', 'older');
+    const before = new Set(disk.files().keys());
+    const id = await backUp('one', 'newer');
+    const path = [...disk.files().keys()].find((one) => one.startsWith('blobs/') && !before.has(one)) ?? '';
+    const whole = readFileSync(join(disk.directory, path));
+    expect((await windlass(sim, ['backups', 'prune', '--yes'])).out).toContain(`${good.slice(0, 12)}  one  removed`);
+    const kept = await backUp('one', 'newest but one');
+    spoil(path, 'spoilt');
+    expect((await windlass(sim, ['backups', 'verify', id])).out).toMatch(/damaged/);
+    const list = await windlass(sim, ['backups', 'list']);
+    expect([list.code, list.out]).toEqual([
+      1,
+      expect.stringMatching(new RegExp(`${id.slice(0, 12)} .*DAMAGED \\d+s ago`)),
+    ]);
+    // Newer than the good one, were it counted, it would be kept in its place.
+    await sim.clock.advance(60_000);
+    sim.house.store.putValue(`archive-damaged/${kept}`, 1);
+    const last = await backUp('one', 'last');
+    sim.house.store.putValue(`archive-damaged/${last}`, 1);
+    sim.house.store.deleteValue(`archive-damaged/${kept}`);
+    const pruned = await windlass(sim, ['backups', 'prune', '--yes']);
+    expect(pruned.out).toMatch(new RegExp(`${last.slice(0, 12)}  one  kept: DAMAGED, and counted for none`));
+    expect(pruned.out).toMatch(new RegExp(`${kept.slice(0, 12)}  one  kept: one of the last 1, the newest`));
+    expect(await ids()).toEqual([id, kept, last].sort());
+    spoil(path, whole);
+    expect((await windlass(sim, ['backups', 'verify', id])).out).toMatch(/right/);
+    const damaged = (await archives.list()).filter((one) => one.damagedAtMs !== null);
+    expect(damaged.map(({ listed }) => listed.id)).toEqual([last]);
   });
 
   it('counts also when a restore found it: what is planned from a damaged archive proves nothing of it', async () => {

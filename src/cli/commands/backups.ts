@@ -58,14 +58,18 @@ export const list: Command = {
       io.data(
         formatTable(
           ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'TOOK', 'READ', 'VERIFIED', ...(replicas.length > 0 ? ['REPLICAS'] : [])],
-          archives.map(({ listed, readAtMs, verifiedAtMs, durationMs, replicas: has }) => [
+          archives.map(({ listed, readAtMs, verifiedAtMs, damagedAtMs, durationMs, replicas: has }) => [
             listed.id.slice(0, 12),
             nameOf(listed),
             listed.kind === 'archive' ? listed.purpose : listed.kind,
             listed.kind === 'damaged' ? '-' : formatAge(nowMs - listed.madeAtMs),
             listed.kind === 'archive' ? formatSize(listed.sizeBytes) : '-',
             durationMs === null ? '-' : formatTook(durationMs),
-            readAtMs === null ? 'never' : formatAge(nowMs - readAtMs),
+            damagedAtMs !== null
+              ? `DAMAGED ${formatAge(nowMs - damagedAtMs)} ago`
+              : readAtMs === null
+                ? 'never'
+                : formatAge(nowMs - readAtMs),
             verifiedAtMs === null ? 'never' : formatAge(nowMs - verifiedAtMs),
             ...(replicas.length > 0 ? [has.join(',') || 'none'] : []),
           ]),
@@ -77,7 +81,9 @@ export const list: Command = {
         io.words(
           `replica ${name} has failed for ${formatAge(nowMs - failing.sinceMs)}: ${failing.code}: ${oneLine(failing.message)}`,
         );
-    return archives.some(({ listed }) => listed.kind === 'damaged') ? EXIT.failed : EXIT.done;
+    return archives.some(({ listed, damagedAtMs }) => listed.kind === 'damaged' || damagedAtMs !== null)
+      ? EXIT.failed
+      : EXIT.done;
   },
 };
 

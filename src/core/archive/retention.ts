@@ -17,6 +17,8 @@ export interface Retained {
   readonly verifiedAtMs: number | null;
   /** When `backups verify` last read it and found every digest right; absent or null = never. */
   readonly readAtMs?: number | null;
+  /** It was found wrong since: it takes no good one's place. */
+  readonly isDamaged?: boolean;
 }
 
 export interface RetentionInput {
@@ -58,7 +60,10 @@ export function retain(input: RetentionInput): readonly Verdict[] {
   const reasons = new Map<string, string[]>(archives.map(({ id }) => [id, []]));
   const say = (id: string, why: string) => reasons.get(id)?.push(why);
 
-  const counted = archives.filter((one) => one.purpose === 'backup');
+  const counted = archives.filter((one) => one.purpose === 'backup' && one.isDamaged !== true);
+  // What can still be read of it may be all there is, and a disk that comes back mends it.
+  for (const one of archives)
+    if (one.isDamaged === true) say(one.id, 'DAMAGED, and counted for none; `windlass backups remove` takes it away');
   if (keep === null) for (const one of counted) say(one.id, 'no `keep` is set');
   else {
     for (const one of counted.slice(0, keep.last ?? 0)) say(one.id, `one of the last ${keep.last}`);

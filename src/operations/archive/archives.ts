@@ -16,7 +16,7 @@ import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
 import { GROUPING, GROUPING_MS, type Grouping } from './backup-group.ts';
 import type { CloneRecord } from './clone.ts';
 import { drilledAtMs, drillingRecords, lastVerifiedKey } from './drill-record.ts';
-import { forgetProof, readKey } from './proof.ts';
+import { damagedKey, forgetProof, putRight, putWrong, readKey } from './proof.ts';
 import { replicaNamed, replicaStatuses } from './replicate.ts';
 import { restorePin, unfinishedRestores } from './restore.ts';
 
@@ -26,6 +26,10 @@ export const TRUSTED_KEYS = 'archive-keys';
 /** When an archive was last read as a whole and found right; null = never. */
 export const readAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
   (store.value(readKey(id)) as number | undefined) ?? null;
+
+/** When it was last found damaged; null = not since it was last found right or brought in. */
+export const damagedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null =>
+  (store.value(damagedKey(id)) as number | undefined) ?? null;
 
 /** When a drill with it last ended well: nothing less proves an archive. */
 export const verifiedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null => drilledAtMs(store, id);
@@ -38,6 +42,8 @@ export interface ListedArchive {
   readonly readAtMs: number | null;
   /** When a drill with it last ended well; null = never. */
   readonly verifiedAtMs: number | null;
+  /** When it was last found damaged; null = not since it was last found right or brought in. Of a replica it is not known. */
+  readonly damagedAtMs: number | null;
   /** How long it took to make; null = not on record. */
   readonly durationMs: number | null;
   /** Replicas that were seen to hold it. */
@@ -80,6 +86,7 @@ export class Archives {
         listed,
         readAtMs: readAtMs(this.#house, listed.id),
         verifiedAtMs: verifiedAtMs(this.#house, listed.id),
+        damagedAtMs: this.#isReplica ? null : damagedAtMs(this.#house, listed.id),
         durationMs: (this.#house.store.value(tookKey(listed.id)) as number | undefined) ?? null,
         replicas: replicas.filter((one) => one.has.has(listed.id)).map((one) => one.name),
       }));
@@ -113,8 +120,8 @@ export class Archives {
     if (this.#isReplica) return verification;
     const { store, clock } = this.#house;
     if (verification.wrong.length === 0)
-      for (const read of [id, ...(await this.#membersOf(id))]) store.putValue(readKey(read), clock.nowMs());
-    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) forgetProof(store, spoilt);
+      for (const read of [id, ...(await this.#membersOf(id))]) putRight(store, read, clock.nowMs());
+    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) putWrong(store, spoilt, clock.nowMs());
     return verification;
   }
 
@@ -217,6 +224,7 @@ export class Archives {
     if (this.#isReplica) return;
     const { store } = this.#house;
     forgetProof(store, id);
+    store.deleteValue(damagedKey(id));
     store.deleteValue(tookKey(id));
     for (const about of [lastBackupKey(''), lastVerifiedKey('')])
       for (const [key, value] of store.values(about))
@@ -244,8 +252,15 @@ export class Archives {
   }
 
   /** `trust`: a public key of another controller, from now on trusted. */
-  importFrom(path: string, trust: string | undefined, signal: AbortSignal): ReturnType<ArchiveHouse['importFrom']> {
-    return this.trusting(trust, (also) => this.#archives.importFrom(path, signal, also));
+  async importFrom(
+    path: string,
+    trust: string | undefined,
+    signal: AbortSignal,
+  ): ReturnType<ArchiveHouse['importFrom']> {
+    const done = await this.trusting(trust, (also) => this.#archives.importFrom(path, signal, also));
+    // Stored anew, every digest of it.
+    for (const id of [done.id, ...done.archives]) this.#house.store.deleteValue(damagedKey(id));
+    return done;
   }
 
   /** With the key of another controller, whose archives count from now on; not when the work fails, which nobody may have meant. */
@@ -270,6 +285,7 @@ export class Archives {
       purpose,
       verifiedAtMs: verifiedAtMs(this.#house, id),
       readAtMs: readAtMs(this.#house, id),
+      isDamaged: !this.#isReplica && damagedAtMs(this.#house, id) !== null,
     };
   }
 

@@ -25,7 +25,7 @@ import {
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
-import { forgetProof } from './proof.ts';
+import { putWrong } from './proof.ts';
 import { checkRoom, mebibytes } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
@@ -127,7 +127,7 @@ export async function planRestore(
     throw new Fault('USAGE', `the archive is of a stack on ${manifest.runtime}, which is not restored by this version`);
   const verified = await archives.store.verify(id, signal);
   if (verified.wrong.length > 0) {
-    forgetProof(store, id);
+    putWrong(store, id, house.clock.nowMs());
     throw new Fault(
       'ARCHIVE_DAMAGED',
       `${verified.wrong.length} blobs of the archive ${id.slice(0, 12)} are missing or damaged`,

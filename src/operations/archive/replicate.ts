@@ -6,6 +6,7 @@ import { backoffMs } from '../../core/status/backoff.ts';
 import type { ArchiveStore, Listed } from '../../ports/archive.ts';
 import type { ArchiveHouse, Replica } from '../../ports/archive-house.ts';
 import type { House } from '../house.ts';
+import { damagedKey } from './proof.ts';
 
 /** Blobs under way at once: small ones wait for answers, large ones for memory. */
 const WIDTH = 3;
@@ -261,14 +262,19 @@ export async function bringBack(
 ): Promise<Copied> {
   const { archives, clock } = house;
   if (!archives) throw new Fault('USAGE', 'there is no archive store here');
-  return await copyArchive(id, {
+  const to = archives.own ?? archives.store;
+  const copied = await copyArchive(id, {
     from: replica.store,
-    to: archives.own ?? archives.store,
+    to,
     check: (bytes, signature) => archives.check(bytes, signature, also),
     sleep: (ms, of) => clock.sleep(ms, of),
     signal,
     repair: true,
   });
+  const read = readManifest((await to.manifest(id)).bytes);
+  const members = read.kind === 'group' ? read.manifest.members.map((one) => one.archive) : [];
+  for (const one of [id, ...members]) house.store.deleteValue(damagedKey(one));
+  return copied;
 }
 
 /** Throws USAGE with the names that there are. */

@@ -27,6 +27,14 @@ describe('retention', () => {
     expect(kept(days(10), { last: 3 })).toEqual(['2026-12-01', '2026-11-30', '2026-11-29']);
   });
 
+  it('counts no damaged one, and takes none away', () => {
+    const [newest, ...rest] = days(4);
+    const archives = [{ ...newest!, isDamaged: true }, ...rest];
+    expect(kept(archives, { last: 1 })).toEqual(['2026-12-01', '2026-11-30']);
+    const why = retain({ archives, keep: { daily: 1 }, pins: new Map(), nowMs: NOW })[0]?.why;
+    expect(why).toEqual([expect.stringMatching(/^DAMAGED/)]);
+  });
+
   it('keeps the newest of each day', () => {
     const archives = [at('2026-11-30T01:00'), at('2026-11-30T23:00'), at('2026-11-29T05:00'), at('2026-11-28T05:00')];
     expect(kept(archives, { daily: 2 })).toEqual(['2026-11-30T23:00', '2026-11-29T05:00']);
