@@ -1,4 +1,4 @@
-// Watch: notices a push to a local repository by its files. Only a hint to fetch; what was pushed is found by looking.
+// Watch: notices a push of a branch or a tag to a local repository by its files. Only a hint to fetch; what was pushed is found by looking.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { watch } from 'chokidar';
@@ -22,7 +22,13 @@ export function gitDirOf(path: string): string | null {
 /** Resolves to the closer once the watch is on. */
 export async function watchPushes(gitDir: string, hint: () => void): Promise<() => Promise<void>> {
   const watcher = watch(
-    [join(gitDir, 'refs', 'heads'), join(gitDir, 'packed-refs'), join(gitDir, 'HEAD'), join(gitDir, 'reftable')],
+    [
+      join(gitDir, 'refs', 'heads'),
+      join(gitDir, 'refs', 'tags'),
+      join(gitDir, 'packed-refs'),
+      join(gitDir, 'HEAD'),
+      join(gitDir, 'reftable'),
+    ],
     {
       ignoreInitial: true,
       ignored: (path) => path.endsWith('.lock'),
