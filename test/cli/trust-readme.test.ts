@@ -1,5 +1,7 @@
 // README-approvals.md: each command that it shows is one that the parser understands.
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { checkText } from '../../src/core/spec/check.ts';
@@ -23,6 +25,16 @@ it.each(lines)('%s is understood', async (line) => {
 it('every reason that a statement or request can have is explained', async () => {
   for (const code of Object.keys(AUTHORITY)) expect((await windlass(null, ['explain', code])).code, code).toBe(0);
 });
+
+it('calls the program in a way that works in another folder, and says nothing but what it was asked', () => {
+  const [, script = ''] = /alias windlass="node \/path\/to\/windlass\/(\S+)"/.exec(text) ?? [];
+  const root = resolve(import.meta.dirname, '../..');
+  const asked = { cwd: tmpdir(), encoding: 'utf8' as const, stdio: 'pipe' as const };
+  const plain = execFileSync(process.execPath, [join(root, script), 'explain', 'request-copied', '-o', 'json'], asked);
+  expect(text).toContain('npm --prefix /path/to/windlass --silent run windlass --');
+  const npm = ['--prefix', root, '--silent', 'run', 'windlass', '--', 'explain', 'request-copied', '-o', 'json'];
+  for (const out of [plain, execFileSync('npm', npm, asked)]) expect(JSON.parse(out)).toBeTruthy();
+}, 60_000);
 
 it('shows a whole windlass.yaml that is valid', () => {
   const [, yaml = ''] = /```yaml\n([\s\S]*?)```/.exec(text) ?? [];
