@@ -70,12 +70,44 @@ export const pauseMs = (tries: number): number => Math.min(FIRST_PAUSE_MS * 2 **
 export const isOutage = (error: unknown): error is Fault =>
   error instanceof Fault && (error.code === 'ENGINE_UNREACHABLE' || error.code === 'ENGINE_TIMEOUT');
 
+/** Says once that the engine is away, and once that it is back, however many calls meet it. */
+export class Outages {
+  readonly #note: (line: string) => void;
+  #isAway = false;
+
+  constructor(note: (line: string) => void) {
+    this.#note = note;
+  }
+
+  away(error: Fault): void {
+    if (!this.#isAway) this.#note(`the engine is away, it is waited for: ${error.message}`);
+    this.#isAway = true;
+  }
+
+  back(): void {
+    if (this.#isAway) this.#note('the engine is back');
+    this.#isAway = false;
+  }
+}
+
+export interface Patience {
+  readonly clock: Clock;
+  readonly outages: Outages;
+}
+
 /** Repeats an idempotent call while the engine is away, until the signal ends it; then the last outage is thrown. */
-export async function outlast<T>(clock: Clock, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+export async function outlast<T>(
+  { clock, outages }: Patience,
+  signal: AbortSignal,
+  call: () => Promise<T>,
+): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
-      return await call();
+      const result = await call();
+      outages.back();
+      return result;
     } catch (error) {
+      if (isOutage(error)) outages.away(error);
       if (!isOutage(error) || signal.aborted) throw error;
       await clock.sleep(pauseMs(tries), signal).catch(() => {
         throw error;

@@ -2,6 +2,7 @@
 import type { ContainerJob, HttpCall, JobSpec } from '../core/hook/job.ts';
 import { jobContainerName } from '../core/hook/run-state.ts';
 import { replaceTokens } from '../core/render/token.ts';
+import type { LogLine } from '../ports/runtime.ts';
 import { isOutage, NotEnded, outlast, withDeadline } from './deadline.ts';
 import { type ActionContext, done, failed, type Outcome, ofCommand } from './outcome.ts';
 
@@ -25,12 +26,24 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
   let watched: Promise<number> | null = null;
   try {
     const request = { name, owner, job: { ...job, environment } };
-    await outlast(clock, signal, () => ports.startJob(request, signal));
-    let readings = 0;
-    watched = outlast(clock, signal, () => {
-      if (readings++ > 0) log.note('(the engine was away: the output is read again from its beginning)');
+    await outlast(ctx, signal, () => ports.startJob(request, signal));
+    let isBegun = false;
+    let isAgain = false;
+    const take = (line: LogLine): void => {
+      if (isAgain) log.note('(the engine was away: the output is read again from its beginning)');
+      isAgain = false;
+      log.take(line);
+    };
+    watched = outlast(ctx, signal, async () => {
+      if (isBegun) {
+        // The output may take long to go on: that the engine is back is known before.
+        await ports.findJob(name, signal);
+        ctx.outages.back();
+        isAgain = true;
+      }
+      isBegun = true;
       log.forgetSignals();
-      return ports.watchJob(name, log.take, reading.signal);
+      return ports.watchJob(name, take, reading.signal);
     });
     return ofCommand(await unlessAborted(watched, signal), log);
   } catch (error) {
@@ -85,7 +98,7 @@ async function end(ctx: ActionContext, kill: (signal: AbortSignal) => Promise<vo
       ms: killMs,
       graceMs: killMs / 4,
       signal: new AbortController().signal,
-      work: (signal) => outlast(clock, signal, () => kill(signal)),
+      work: (signal) => outlast(ctx, signal, () => kill(signal)),
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

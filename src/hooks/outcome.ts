@@ -3,6 +3,7 @@ import type { HookAction, ScaleTarget } from '../core/hook/action.ts';
 import type { ActionResult, HookRun } from '../core/hook/run-state.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { HookPorts } from '../ports/hooks.ts';
+import type { Outages } from './deadline.ts';
 import type { ActionLog } from './log.ts';
 
 export interface Outcome {
@@ -34,6 +35,7 @@ export interface ActionContext {
   readonly attempt: number;
   readonly ports: HookPorts;
   readonly clock: Clock;
+  readonly outages: Outages;
   /** Aborted when the time is over or the run is cancelled; the action returns or throws when its work has ended. */
   readonly signal: AbortSignal;
   readonly log: ActionLog;

@@ -55,6 +55,7 @@ async function restoreOne(session: Session, service: string, afterCrash: boolean
   /** True when there is nothing (more) to do. */
   const once = async (signal: AbortSignal): Promise<boolean> => {
     found = await ports.replicas(service, signal);
+    session.outages.back();
     const before = session.state.captured[service] ?? captured;
     if (found === count) {
       if (before.kept) await removeMade(session, service, before.kept, signal);
@@ -91,6 +92,7 @@ async function restoreOne(session: Session, service: string, afterCrash: boolean
             if (await once(signal)) return;
             failure = new Error(`it does not stay at ${count}`);
           } catch (error) {
+            if (isOutage(error)) session.outages.away(error);
             if (signal.aborted) throw error;
             failure = error;
           }

@@ -10,7 +10,7 @@ import { actionKey, describeChanged, jobContainerName, runKey } from '../core/ho
 import type { Clock } from '../ports/clock.ts';
 import type { HookJournal, HookPorts } from '../ports/hooks.ts';
 import type { RefContext, Refs } from '../refs/registry.ts';
-import { NotEnded, outlast, pauseMs, withDeadline } from './deadline.ts';
+import { NotEnded, Outages, outlast, pauseMs, withDeadline } from './deadline.ts';
 import { ActionLog } from './log.ts';
 import { type ActionContext, cancelled, failed, halted, type Outcome, skipped } from './outcome.ts';
 import { leftoverOf, runAction } from './registry.ts';
@@ -44,6 +44,8 @@ export interface HookDeps {
 export class Session {
   readonly deps: HookDeps;
   readonly limits: HookLimits;
+  readonly clock: Clock;
+  readonly outages = new Outages((line) => this.note(line));
   readonly key: string;
   readonly #actions: ReadonlyMap<string, HookAction>;
   readonly #signal: AbortSignal;
@@ -64,6 +66,7 @@ export class Session {
 
   constructor(deps: HookDeps, state: HookState, signal: AbortSignal) {
     this.deps = deps;
+    this.clock = deps.clock;
     this.limits = { ...DEFAULT_LIMITS, ...deps.limits };
     this.key = runKey(state.run);
     this.#actions = new Map(flattened(state.actions).map((action) => [action.id, action]));
@@ -186,6 +189,7 @@ export class Session {
             attempt,
             ports,
             clock,
+            outages: this.outages,
             signal,
             log,
             killMs: this.limits.killMs,
@@ -288,8 +292,8 @@ export class Session {
   }
 
   async #scale(service: string, target: ScaleTarget, signal: AbortSignal): Promise<void> {
-    const { clock, ports } = this.deps;
-    const found = await outlast(clock, signal, () => ports.replicas(service, signal));
+    const { ports } = this.deps;
+    const found = await outlast(this, signal, () => ports.replicas(service, signal));
     if (!own(this.#state.captured, service)) {
       this.capture(service, { count: found, aim: found, ours: [found, found], isReleased: false });
       this.save();
@@ -302,7 +306,7 @@ export class Session {
     }
     // What the sequence itself has stopped may start again.
     const isUntouched = found === 0 && this.#capturedOf(service).count === 0;
-    if (count > 0 && isUntouched && (await outlast(clock, signal, () => ports.hasFinished(service, signal))))
+    if (count > 0 && isUntouched && (await outlast(this, signal, () => ports.hasFinished(service, signal))))
       throw new Fault(
         'HOOK_FAILED',
         `${service} runs to its end once, and has: scaled to ${count} it would run again`,
@@ -321,7 +325,7 @@ export class Session {
     isReturn: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, ports } = this.deps;
+    const { ports } = this.deps;
     const before = this.#capturedOf(service);
     if (isReturn && before.isReleased) return;
     // Also one that was left alone so far, and is now set to what the sequence needs.
@@ -332,7 +336,7 @@ export class Session {
       return;
     }
     const kept =
-      before.kept ?? (count > found ? await outlast(clock, signal, () => ports.numbers(service, signal)) : null);
+      before.kept ?? (count > found ? await outlast(this, signal, () => ports.numbers(service, signal)) : null);
     this.capture(service, {
       ...before,
       ...(kept === null ? {} : { kept }),
@@ -340,18 +344,18 @@ export class Session {
       ours: [Math.min(found, count), Math.max(found, count)],
     });
     this.save();
-    await outlast(clock, signal, () => ports.scale(service, count, signal));
+    await outlast(this, signal, () => ports.scale(service, count, signal));
     this.capture(service, { ...this.#capturedOf(service), aim: count, ours: [count, count] });
   }
 
   /** After a crash everything was brought back first: what the sequence had set is set again before it goes on. */
   async #reapply(action: HookAction, signal: AbortSignal): Promise<void> {
     if (this.#isReapplied || action.kind === 'halt' || action.kind === 'sleep' || action.kind === 'if') return;
-    const { clock, ports } = this.deps;
+    const { ports } = this.deps;
     for (const [service, { aim, ours, isReleased }] of Object.entries(this.#state.captured)) {
       if (isReleased || (ours[0] === aim && ours[1] === aim)) continue;
       if (action.kind === 'scale' && Object.hasOwn(action.targets, service)) continue;
-      const found = await outlast(clock, signal, () => ports.replicas(service, signal));
+      const found = await outlast(this, signal, () => ports.replicas(service, signal));
       this.note(`${service} is scaled to ${aim} again, as it was before the interruption`);
       await this.#setCount(service, aim, found, false, signal);
     }
@@ -393,7 +397,7 @@ export class Session {
         ms: killMs,
         graceMs: killMs,
         signal: new AbortController().signal,
-        work: (signal) => outlast(clock, signal, () => this.#endLeftover(action, current.attempt, signal)),
+        work: (signal) => outlast(this, signal, () => this.#endLeftover(action, current.attempt, signal)),
       });
       this.#interrupted = { ...left, verdict: isUsed ? 'used' : 'again', why: 'the controller died while it ran' };
     } catch (error) {

@@ -3,8 +3,8 @@ import { Fault } from '../../src/core/fault.ts';
 import { PHASES } from '../../src/core/hook/phase.ts';
 import { HALT, setLine } from '../../src/core/hook/signal.ts';
 import { encodeToken } from '../../src/core/render/token.ts';
-import { resumeHooks } from '../../src/hooks/run.ts';
-import { FakeWorld } from './fake-world.ts';
+import { resumeHooks, startHook } from '../../src/hooks/run.ts';
+import { FakeWorld, RUN } from './fake-world.ts';
 
 const around = [{ scale: { app: 0 } }, { job: 'work' }, { scale: { app: 'ref+hook://previous' } }, { job: 'after' }];
 
@@ -458,6 +458,55 @@ describe('L29: the engine goes away in mid-sequence', () => {
       expect(world.story).toEqual(['app 0', 'work started', 'work ended 0', 'app 2', 'after started', 'after ended 0']);
     },
   );
+
+  it('is said once, and once that it is back, while the job still runs; the log says once that it is read again', async () => {
+    const world = new FakeWorld({ app: 2 });
+    const lines = Array.from({ length: 15 }, (_, at) => `line ${at}`);
+    world.scripts.set('work', { durationMs: 180_000, lines });
+    void world.clock.sleep(10_000).then(() => {
+      world.reachable = false;
+    });
+    void world.clock.sleep(100_000).then(() => {
+      world.reachable = true;
+    });
+    const told: [number, string][] = [];
+    const deps = world.process.deps();
+    const note = (line: string) => void told.push([Math.round(world.clock.nowMs() / 1_000), line]);
+    const actions = world.plan('test', [{ job: 'work' }], { work: {} });
+    const startMs = Math.round(world.clock.nowMs() / 1_000);
+    const { result } = startHook({ ...deps, note }, { run: { ...RUN, phase: 'test' }, revision: 'abc', actions });
+    const { outcome, state } = await world.run(result);
+    expect(outcome).toBe('succeeded');
+    const engine = told.filter(([, line]) => line.includes('engine'));
+    expect(engine.map(([, line]) => line)).toEqual([
+      'the engine is away, it is waited for: the engine is away',
+      'the engine is back',
+    ]);
+    expect(engine[1]![0] - startMs).toBeLessThan(115);
+    expect(state.records[0]?.tail.slice(-16)).toEqual([
+      '(the engine was away: the output is read again from its beginning)',
+      ...lines,
+    ]);
+    expect([...world.logs.values()][0]?.text.match(/read again/g)).toHaveLength(1);
+  });
+
+  it('and the job ends meanwhile: how it ended counts', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { durationMs: 30_000, lines: ['done'] });
+    void world.clock.sleep(10_000).then(() => {
+      world.reachable = false;
+    });
+    void world.clock.sleep(100_000).then(() => {
+      world.reachable = true;
+    });
+    const { outcome, state } = await world.run(world.start(actionsOf(world)).result);
+    expect(outcome).toBe('succeeded');
+    expect(state.records.find((one) => one.name === 'job work')).toMatchObject({
+      result: 'done',
+      exitCode: 0,
+      tries: 1,
+    });
+  });
 
   it('is outlasted also while it is asked whether a service that is down has done its work', async () => {
     const world = new FakeWorld({ app: 0 });

@@ -9,7 +9,7 @@ export async function waitHealthy(ctx: ActionContext, action: ActionOf<'wait-hea
   const { clock, ports, signal, log } = ctx;
   let said = '';
   for (;;) {
-    const missing = await outlast(clock, signal, () => ports.unhealthy(action.services, signal));
+    const missing = await outlast(ctx, signal, () => ports.unhealthy(action.services, signal));
     if (missing.length === 0) return done();
     const now = `not healthy yet: ${missing.join(', ')}`;
     if (now !== said) log.note(now);
