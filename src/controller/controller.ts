@@ -310,10 +310,7 @@ export class Controller {
     try {
       const { runRequests } = await import('../operations/trust/run-requests.ts');
       const busy = (stack: string) => this.#inWork.has(stack) || this.#finishing.has(stack);
-      const { ran, told } = await runRequests(this.#bench, tip, this.#now.signal, busy);
-      for (const line of told) this.#options.log(line);
-      for (const { id, state, detail } of ran)
-        this.#options.log(`request ${id}: ${state}${detail ? `: ${detail}` : ''}`);
+      const { ran } = await runRequests(this.#bench, tip, this.#now.signal, busy, this.#options.log);
       const before = this.#awaited;
       if (before.stacks.size > 0 || before.unknown !== null) await this.#await(tip);
       const { stacks, unknown } = this.#awaited;

@@ -220,6 +220,36 @@ describe('a request that was killed in its restore', () => {
     ['Clone', { kind: 'Clone', stack: 'one', target: 'uno' }, 'uno'],
   ];
 
+  it('is told in the log with each change of its state, at the moment of that', async () => {
+    const { world, house, ledger, members } = await bare();
+    const { requests, ...more } = told.look() as {
+      requests: { id: string; evaluation: { request: Request } }[];
+      tip: string;
+    };
+    const [one] = requests;
+    const both = members.map(({ stack, archive }, nth) => {
+      const request = { ...one?.evaluation.request, kind: 'Restore', stack, archive, stacks: undefined };
+      const evaluation = { ...one?.evaluation, request, subject: `s${nth}`, nonces: [`n${nth}`] };
+      return { ...one, id: `back-${stack}`, evaluation };
+    });
+    told.look = () => ({ ...more, requests: both, there: new Set(both.map(({ id }) => id)) });
+    const log: string[] = [];
+    const states = () => both.map(({ id }) => ledger.snapshot(id ?? '')?.state);
+    const tell = (line: string): void => {
+      log.push(`${line.replace(/:.*/, '')} | ${states().join(' ')}`);
+    };
+    const bench = new Workbench({ ...world.sim.house, trust: house.trust });
+    await world.sim.run(runRequests(bench, more.tip, never, () => false, tell));
+    expect(log).toEqual([
+      'request back-one scheduled | scheduled ',
+      'request back-two scheduled | scheduled scheduled',
+      'request back-one executing | executing scheduled',
+      'request back-one succeeded | succeeded scheduled',
+      'request back-two executing | succeeded executing',
+      'request back-two succeeded | succeeded succeeded',
+    ]);
+  });
+
   it.each(kinds)('is not taken for done by the record of another of that name: %s', async (kind, change, target) => {
     const { world, house, ledger, members } = await bare();
     const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[]; tip: string };

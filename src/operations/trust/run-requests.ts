@@ -44,23 +44,38 @@ export interface RequestsDone {
   readonly told: readonly string[];
 }
 
-/** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. */
+/** A line of the log at the moment at which something comes to be so, redacted. */
+type Tell = (line: string) => void;
+
+/** Judges every request of the tip and runs those that may. What fails is told in the record of the request, not thrown. `log`: each change as
+ * it happens, since work on data may take hours. */
 export async function runRequests(
   bench: Workbench,
   tip: string,
   signal: AbortSignal,
   busy: (stack: string) => boolean = () => false,
+  log: Tell = () => {},
 ): Promise<RequestsDone> {
   let look = await lookAtTrust(bench.house, tip);
-  const told: string[] = [];
-  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, busy, signal))];
+  const lines: string[] = [];
+  const told: Tell = (line) => {
+    lines.push(line);
+    log(line);
+  };
+  // Whatever runs first, where the others stand is known now.
+  const rememberAll = (): void => {
+    for (const request of look.requests) remember(bench, look, request, told);
+  };
+  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, busy, signal, log))];
   let isStale = ran.length > 0;
+  if (!isStale) rememberAll();
   for (const { id } of look.requests) {
     // Work on data may take hours, and somebody may have said no to the next one meanwhile.
     if (isStale) {
       if (signal.aborted || (await newestTip(bench, signal)) !== tip) break;
       look = await lookAtTrust(bench.house, tip);
       isStale = false;
+      rememberAll();
     }
     const request = look.requests.find((one) => one.id === id);
     if (request === undefined) continue;
@@ -70,14 +85,14 @@ export async function runRequests(
       wait(bench, look, snapshot, told, 'the stack is being deployed');
       continue;
     }
-    const done = await runOne(bench, look, request, snapshot, told, signal);
+    const done = await runOne(bench, look, request, snapshot, { told, log }, signal);
     if (done === null) continue;
     ran.push(done);
     isStale = true;
   }
   tellGone(bench, look, told);
   tellUnread(bench, look, told);
-  return { ran, told };
+  return { ran, told: lines };
 }
 
 /** Null while the source cannot be seen. */
@@ -91,7 +106,7 @@ async function newestTip({ house }: Workbench, signal: AbortSignal): Promise<str
 }
 
 /** Those that wait, and whose file is no longer there. Of what was never more than a file that somebody pushed nothing is kept. */
-function tellGone({ house }: Workbench, look: TrustLook, told: string[]): void {
+function tellGone({ house }: Workbench, look: TrustLook, told: Tell): void {
   const { store, clock, redact } = house;
   const { ledger, there, tip, requests } = look;
   const gone = ledger.snapshots().filter(({ id, state }) => !there.has(id) && isReachable(state, 'scheduled'));
@@ -114,7 +129,7 @@ function tellGone({ house }: Workbench, look: TrustLook, told: string[]): void {
     if (before.detail === detail) continue;
     ledger.putSnapshot(advance(before, ['VERIFY'], { atMs: clock.nowMs(), reason: LEFT_BRANCH, detail }));
     const message = redact(`${id} ${LEFT_BRANCH}: ${detail}`);
-    told.push(`request ${message}`);
+    told(`request ${message}`);
     store.appendEvent({
       atMs: clock.nowMs(),
       stack: '@fleet',
@@ -127,7 +142,7 @@ function tellGone({ house }: Workbench, look: TrustLook, told: string[]): void {
 }
 
 /** Once for each: whoever keeps the folder has to tidy it. */
-function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLook, told: string[]): void {
+function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLook, told: Tell): void {
   const { store, clock, source, redact } = house;
   const unread: readonly (readonly [string, unknown, string])[] = [
     [
@@ -150,7 +165,7 @@ function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLo
     if ((store.value(key) ?? (message === '' ? value : null)) === value) continue;
     store.putValue(key, value);
     if (message === '') continue;
-    told.push(redact(message));
+    told(redact(message));
     store.appendEvent({
       atMs: clock.nowMs(),
       stack: '@fleet',
@@ -163,7 +178,7 @@ function tellUnread({ house }: Workbench, { passedOver, misnamed, tip }: TrustLo
 }
 
 /** Brings the durable record up to date with the judgement; says it when something changed. */
-function remember(bench: Workbench, look: TrustLook, { id, evaluation }: RequestAt, told: string[]): RequestSnapshot {
+function remember(bench: Workbench, look: TrustLook, { id, evaluation }: RequestAt, told: Tell): RequestSnapshot {
   const { clock } = bench.house;
   const kept = look.ledger.snapshot(id);
   const before = kept ?? observe(id, evaluation.subject, clock.nowMs());
@@ -178,12 +193,12 @@ function remember(bench: Workbench, look: TrustLook, { id, evaluation }: Request
   return after;
 }
 
-function say(bench: Workbench, evaluation: RequestEvaluation, snapshot: RequestSnapshot, told: string[]): void {
+function say(bench: Workbench, evaluation: RequestEvaluation, snapshot: RequestSnapshot, told: Tell): void {
   const { store, clock, redact } = bench.house;
   const level = ['refused', 'failed', 'indeterminate'].includes(snapshot.state) ? 'warning' : 'info';
   const words = [snapshot.state, snapshot.reason, snapshot.detail].filter((one) => one !== '').join(': ');
   const message = redact(`${snapshot.id} ${words}`);
-  told.push(`request ${message}`);
+  told(`request ${message}`);
   store.appendEvent({
     atMs: clock.nowMs(),
     stack: stackOf(evaluation),
@@ -214,7 +229,7 @@ async function runOne(
   look: TrustLook,
   at: RequestAt,
   snapshot: RequestSnapshot,
-  told: string[],
+  { told, log }: { readonly told: Tell; readonly log: Tell },
   signal: AbortSignal,
 ): Promise<RequestSnapshot | null> {
   const { house } = bench;
@@ -260,7 +275,7 @@ async function runOne(
       receiptOf(look, at, digest, nowMs),
     );
     if (answer.kind === 'refused') return null;
-    return await act(bench, look, at.id, work, claimed, signal);
+    return await act(bench, look, at.id, work, claimed, { signal, log });
   } catch (error) {
     // It is claimed, and goes on as soon as whoever has the stack lets go of it.
     if (error instanceof Fault && error.code === 'LOCK_HELD') return null;
@@ -283,7 +298,7 @@ async function runOne(
 }
 
 /** Not spent and not over: it is looked at again. Told once for each reason. */
-function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, told: string[], why: string): void {
+function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, told: Tell, why: string): void {
   if (snapshot.reason === WAITS && snapshot.detail === why) return;
   const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs: bench.house.clock.nowMs() };
   look.ledger.putSnapshot(waiting);
@@ -298,7 +313,7 @@ async function act(
   id: string,
   work: RequestWork,
   snapshot: RequestSnapshot,
-  signal: AbortSignal,
+  { signal, log }: { readonly signal: AbortSignal; readonly log: Tell },
 ): Promise<RequestSnapshot> {
   const { house } = bench;
   const { store, clock, redact } = house;
@@ -315,9 +330,11 @@ async function act(
         look,
         stack,
         move(look, now, ['REFUSE'], { atMs: clock.nowMs(), reason, detail: evaluation?.detail ?? '' }),
+        log,
       );
     }
     now = move(look, now, ['EXECUTE'], { atMs: clock.nowMs(), reason: 'executing' });
+    log(`request ${id} executing: ${work.operation} of ${stack}`);
   }
   const record: RunRecord = {
     id: clock.id(),
@@ -351,14 +368,15 @@ async function act(
       look,
       stack,
       move(look, now, ['FAIL'], { atMs: clock.nowMs(), reason: fault.code, detail: message }),
+      log,
     );
   }
   // What is done did not fail because that cannot be written down: the next look proves it once more.
   store.putRun({ ...record, endedAtMs: clock.nowMs(), outcome: 'succeeded' });
-  return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }));
+  return end(bench, look, stack, move(look, now, ['SUCCEED'], { atMs: clock.nowMs(), reason: 'done', detail }), log);
 }
 
-function end(bench: Workbench, look: TrustLook, stack: string, snapshot: RequestSnapshot): RequestSnapshot {
+function end(bench: Workbench, look: TrustLook, stack: string, snapshot: RequestSnapshot, log: Tell): RequestSnapshot {
   const { store, clock, redact } = bench.house;
   store.deleteValue(intentKey(snapshot.id));
   store.appendEvent({
@@ -369,6 +387,7 @@ function end(bench: Workbench, look: TrustLook, stack: string, snapshot: Request
     message: redact(`${snapshot.id} ${snapshot.state}: ${snapshot.detail}`),
     revision: look.tip,
   });
+  log(redact(`request ${snapshot.id} ${snapshot.state}${snapshot.detail === '' ? '' : `: ${snapshot.detail}`}`));
   return snapshot;
 }
 
@@ -378,6 +397,7 @@ async function finishClaimed(
   look: TrustLook,
   busy: (stack: string) => boolean,
   signal: AbortSignal,
+  log: Tell,
 ): Promise<readonly RequestSnapshot[]> {
   const { house } = bench;
   const { store, clock } = house;
@@ -396,6 +416,7 @@ async function finishClaimed(
           look,
           '@fleet',
           move(look, snapshot, ['DOUBT'], { atMs: clock.nowMs(), reason: 'interrupted', detail }),
+          log,
         ),
       );
       continue;
@@ -409,7 +430,7 @@ async function finishClaimed(
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
       leases = holdLeases(house, leasesOf(work), undefined, { first: true });
-      done.push(await act(bench, look, snapshot.id, work, snapshot, signal));
+      done.push(await act(bench, look, snapshot.id, work, snapshot, { signal, log }));
     } catch (error) {
       // Held by another process, or out of reach: the next look tries again.
       if (!(error instanceof Fault) || (error.code !== 'LOCK_HELD' && error.code !== 'ENGINE_UNREACHABLE')) throw error;
