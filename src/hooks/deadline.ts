@@ -79,6 +79,10 @@ export class Outages {
     this.#note = note;
   }
 
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
   away(error: Fault): void {
     if (!this.#isAway) this.#note(`the engine is away, it is waited for: ${error.message}`);
     this.#isAway = true;

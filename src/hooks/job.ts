@@ -24,16 +24,16 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
   const environment = await resolveAll(ctx, job.environment, job.service);
   const reading = new AbortController();
   let watched: Promise<number> | null = null;
+  let isAgain = false;
+  const take = (line: LogLine): void => {
+    if (isAgain) log.note('(the engine was away: the output is read again from its beginning)');
+    isAgain = false;
+    log.take(line);
+  };
   try {
     const request = { name, owner, job: { ...job, environment } };
     await outlast(ctx, signal, () => ports.startJob(request, signal));
     let isBegun = false;
-    let isAgain = false;
-    const take = (line: LogLine): void => {
-      if (isAgain) log.note('(the engine was away: the output is read again from its beginning)');
-      isAgain = false;
-      log.take(line);
-    };
     watched = outlast(ctx, signal, async () => {
       if (isBegun) {
         // The output may take long to go on: that the engine is back is known before.
@@ -51,15 +51,33 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
     watched?.catch((reason: unknown) => {
       if (!reading.signal.aborted) lost = reason;
     });
+    // Nobody saw it while the engine was away: it may have ended in its time, and then how it ended counts.
+    let isUnseen = watched !== null && ctx.outages.isAway;
+    let hasEnded = false;
     try {
-      await end(ctx, (ending) => ports.killJob(name, ending));
+      await end(ctx, async (ending) => {
+        hasEnded ||= isUnseen && (await ports.findJob(name, ending)).kind === 'ended';
+        if (hasEnded) return;
+        isUnseen = false;
+        await ports.killJob(name, ending);
+      });
       // What it says while it ends is read until it is gone.
       if (watched) await settled(clock, LAST_WORDS_MS, watched);
     } finally {
       reading.abort(error);
       await watched?.catch(() => {});
     }
-    throw isOutage(lost) ? lost : error;
+    if (!hasEnded) throw isOutage(lost) ? lost : error;
+    isAgain = true;
+    log.forgetSignals();
+    const exitCode = await withDeadline({
+      clock,
+      ms: LAST_WORDS_MS,
+      graceMs: LAST_WORDS_MS,
+      signal: new AbortController().signal,
+      work: (rest) => outlast(ctx, rest, () => ports.watchJob(name, take, rest)),
+    });
+    return ofCommand(exitCode, log);
   }
 }
 

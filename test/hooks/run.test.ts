@@ -508,6 +508,47 @@ describe('L29: the engine goes away in mid-sequence', () => {
     });
   });
 
+  it.each([
+    [0, 'done', ''],
+    [3, 'failed', 'exit code 3'],
+  ])(
+    'longer than the time of a job that ended with %i meanwhile: how it ended counts',
+    async (exitCode, result, message) => {
+      const world = new FakeWorld({ app: 2 });
+      world.scripts.set('work', { durationMs: 10_000, lines: ['begun', setLine('SAID', 'this')], exitCode });
+      void world.clock.sleep(5_000).then(() => {
+        world.reachable = false;
+      });
+      void world.clock.sleep(35_000).then(() => {
+        world.reachable = true;
+      });
+      const { state } = await world.run(
+        world.start(world.plan('test', [{ job: 'work', timeout: '30s' }], { work: {} })).result,
+      );
+      expect(state.records).toMatchObject([{ result, message, exitCode, tries: 1 }]);
+      expect(state.outputs).toEqual(exitCode === 0 ? { SAID: 'this' } : {});
+      expect(world.story).toEqual(['work started', `work ended ${exitCode}`]);
+    },
+  );
+
+  it('longer than the time of a job that still runs: it is ended and has failed', async () => {
+    const world = new FakeWorld({ app: 2 });
+    world.scripts.set('work', { durationMs: 3_600_000 });
+    void world.clock.sleep(5_000).then(() => {
+      world.reachable = false;
+    });
+    void world.clock.sleep(35_000).then(() => {
+      world.reachable = true;
+    });
+    const { state } = await world.run(
+      world.start(world.plan('test', [{ job: 'work', timeout: '30s' }], { work: {} })).result,
+    );
+    expect(state.records).toMatchObject([
+      { result: 'failed', message: 'it took longer than 30 s: the engine is away', tries: 1 },
+    ]);
+    expect(world.story).toEqual(['work started', 'work killed']);
+  });
+
   it('is outlasted also while it is asked whether a service that is down has done its work', async () => {
     const world = new FakeWorld({ app: 0 });
     outage(world, 'hasFinished', 20_000);
