@@ -201,6 +201,7 @@ describe('time', () => {
     expect(await evaluate({ policy: rule, objects, seenMs })).toMatchObject({
       state: 'scheduled',
       reason: 'delay-running',
+      detail: `until ${formatInstant(NOW + HOUR)}`,
       untilMs: NOW + HOUR,
     });
     expect(await standing({ policy: rule, objects, seenMs, nowMs: NOW + HOUR })).toBe('ready authorised');
@@ -226,6 +227,7 @@ describe('time', () => {
     expect(await evaluate({ bytes: later, objects })).toMatchObject({
       state: 'scheduled',
       reason: 'not-before',
+      detail: `until ${formatInstant(NOW + HOUR)}`,
       untilMs: NOW + HOUR,
     });
   });

@@ -2,7 +2,7 @@
 // goes wrong is a refusal. It decides nothing about the archive's bytes: whoever claims recomputes their hash and evaluates once more.
 import type { Diagnostic } from '../../spec/diagnostic.ts';
 import { MAX_TEXT_BYTES } from '../../spec/document.ts';
-import type { Request } from '../../spec/request.ts';
+import { formatInstant, type Request } from '../../spec/request.ts';
 import type { IgnoredCode, RequestRefusalCode, RequestStateCode, StatementRefusalCode } from './authority.ts';
 import type { PolicyVersion } from './policy-file.ts';
 import { delayMs, type HoldingRule } from './policy-rule.ts';
@@ -435,7 +435,8 @@ class Evaluation {
     const delayedMs = Math.max(...counts.map(({ untilMs }) => untilMs));
     const untilMs = Math.max(delayedMs, file.notBeforeMs ?? Number.NEGATIVE_INFINITY);
     if (nowMs >= untilMs && counts.length > 0) return this.#say('ready', 'authorised', known);
-    return this.#say('scheduled', nowMs < delayedMs ? 'delay-running' : 'not-before', { ...known, untilMs });
+    const detail = Number.isFinite(untilMs) ? `until ${formatInstant(Math.ceil(untilMs / 1000) * 1000)}` : '';
+    return this.#say('scheduled', nowMs < delayedMs ? 'delay-running' : 'not-before', { ...known, untilMs, detail });
   }
 
   #ignore(statement: Statement, reason: IgnoredCode, detail = ''): void {
