@@ -233,13 +233,17 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
     case 'anyOf': {
       const branches = schema.anyOf ?? [];
       const isAction = expected?.startsWith('an action:') === true;
-      if (isAction && typeof error.data === 'string')
+      if (isAction && typeof error.data === 'string') {
+        const said = error.data.trim();
+        const isQuoted = ACTIONS.some((verb) => new RegExp(`^${verb}\\s*:\\s`).test(said));
+        const meant = isQuoted ? said : `job: ${said}`;
         return make(
           `a plain string is no action: ${shown(error.data)}`,
-          `expected a map such as \`job: ${error.data}\``,
+          `expected a map such as \`${meant}\``,
           parsed.place(path),
-          `a list of plain strings is not accepted; write \`- job: ${error.data}\``,
+          `a list of plain strings is not accepted; write \`- ${meant}\`${isQuoted ? ', without quotes' : ''}`,
         );
+      }
       if (isAction && typeof error.data === 'object' && error.data !== null && !Array.isArray(error.data)) {
         const keys = Object.keys(error.data);
         const known = new Set(branches.flatMap((branch) => Object.keys(branch.properties ?? {})));

@@ -85,6 +85,11 @@ describe('a wrong document is told at its place, with what was expected and what
       /^3:24 a plain string is no action: "warm-up" .* a list of plain strings is not accepted; write `- job: warm-up`$/,
     ],
     [
+      'an action in quotes',
+      'hooks: {post_install: ["job: j", "wait-healthy: true"]}\n',
+      /^3:24 a plain string is no action: "job: j" \| expected a map such as `job: j` \| .* write `- job: j`, without quotes$/m,
+    ],
+    [
       'an unknown action',
       'hooks: {post_install: [{scael: {a: 1}}]}\n',
       /^3:25 unknown action `scael` \| expected one of job, .* \| did you mean `scale`\?$/,
