@@ -120,6 +120,24 @@ describe('a stack whose data a request is to bring', () => {
     expect(await plan({ withoutData: true })).toEqual({ work: ['one', 'two'], held: {} });
   });
 
+  it('is awaited still while a copy of the request holds it, which anybody may push', async () => {
+    const { house, plan, tip } = await bare();
+    const { requests, ...rest } = told.look() as { requests: { evaluation: object }[] };
+    const [one] = requests;
+    const copied = { state: 'refused', reason: 'request-copied', requester: { principal: 'anna' } };
+    const as = (missing: number) => ({
+      ...rest,
+      requests: [{ ...one, evaluation: { ...one?.evaluation, ...copied, missing } }],
+    });
+    told.look = () => as(0);
+    settleAwaited(house, await awaitedStacks(house, tip));
+    const why = 'the request back brings it back from an archive first';
+    expect(await plan()).toEqual({ work: [], held: { one: why, two: why } });
+    expect(house.store.holds('one')).toEqual([]);
+    told.look = () => as(1);
+    expect((await awaitedStacks(house, tip)).stacks).toEqual(new Map());
+  });
+
   it('is not made either while it cannot be told what requests there are', async () => {
     const { plan } = await bare();
     told.look = () => {

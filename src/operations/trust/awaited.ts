@@ -2,6 +2,7 @@
 // deployed yet, nothing is to be deployed empty before its data is there or a person has decided.
 import { asFault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
+import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import { type Awaited, NONE_AWAITED, unrestoredReason } from '../hold-now.ts';
 import type { House } from '../house.ts';
 import { lookAtTrust } from './look.ts';
@@ -21,7 +22,7 @@ export async function awaitedStacks(house: House, tip: string): Promise<Awaited>
   try {
     const { requests, ledger } = await lookAtTrust(house, tip);
     for (const { id, evaluation } of requests)
-      if (evaluation.request !== null && (evaluation.state === 'ready' || evaluation.state === 'scheduled'))
+      if (evaluation.request !== null && isAuthorised(evaluation))
         for (const stack of targetsOf(evaluation.request)) stacks.set(stack, id);
     // Under way, or cut: its statements are spent, so they no longer make it ready.
     for (const { id, state } of ledger.snapshots()) {
@@ -40,6 +41,10 @@ export async function awaitedStacks(house: House, tip: string): Promise<Awaited>
     return { stacks, lost: new Map(), unknown: house.redact(asFault(error, 'GIT_UNREACHABLE').message) };
   }
 }
+
+/** Also one that only a copy of its file holds: it runs as soon as that is gone, and whoever made the copy needed no key. */
+const isAuthorised = ({ state, reason, requester, missing }: RequestEvaluation): boolean =>
+  state === 'ready' || state === 'scheduled' || (reason === 'request-copied' && requester !== null && missing === 0);
 
 /** Writes down which requests are awaited, and holds what the others no longer bring back: at no moment may git bring that up empty. */
 export function settleAwaited(house: House, { stacks, lost, unknown }: Awaited): void {
