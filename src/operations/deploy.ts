@@ -290,6 +290,7 @@ function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigge
   const digest = one.resolved.desired.digest;
   const before = store.attempt(one.name);
   const same = before?.digest === digest;
+  const operation = operationOf(one, before);
   if (one.applied === null) noteInstalling(store, appliedOf(run, one, {}));
   store.putAttempt({
     stack: one.name,
@@ -297,7 +298,7 @@ function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigge
     revision: one.at.revision.commit,
     count: same ? before.count + 1 : 1,
     startedAtMs: same ? before.startedAtMs : clock.nowMs(),
-    operation: operationOf(one, before),
+    operation,
     completedPhases: same ? before.completedPhases : [],
     converged: false,
     ...(before?.touched ? { touched: true } : {}),
@@ -306,7 +307,8 @@ function begin(run: DeployRun, one: Judged, options: Pick<DeployOptions, 'trigge
   const record: RunRecord = {
     id: `${run.id.slice(0, 12)}-${one.name}`,
     stack: one.name,
-    operation: options.operation ?? (one.diff.situation === 'drift' ? 'heal' : 'deploy'),
+    operation:
+      options.operation ?? (operation === 'rollback' ? 'rollback' : one.diff.situation === 'drift' ? 'heal' : 'deploy'),
     trigger: options.trigger,
     revision: one.at.revision.commit,
     digest,

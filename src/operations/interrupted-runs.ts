@@ -3,7 +3,16 @@ import type { RunRecord } from '../core/status/event.ts';
 import type { House } from './house.ts';
 
 /** What holds the lease of its stack from before its record to after it. */
-const UNDER_LEASE: ReadonlySet<string> = new Set(['deploy', 'heal', 'uninstall', 'scale', 'hook', 'test', 'backup']);
+const UNDER_LEASE: ReadonlySet<string> = new Set([
+  'deploy',
+  'heal',
+  'rollback',
+  'uninstall',
+  'scale',
+  'hook',
+  'test',
+  'backup',
+]);
 // The work of a request begins before it has the lease.
 const isUnderLease = ({ operation, trigger }: RunRecord): boolean =>
   UNDER_LEASE.has(operation) && !trigger.startsWith('request ');

@@ -86,6 +86,7 @@ describe('the phases of an operation', () => {
     await manualRollback(sim.bench, 'shop', at, first);
     await succeeded(sim);
     expect(phases(sim)).toBe('pre_rollback post_rollback');
+    expect(newest(sim).operation).toBe('rollback');
     expect(counts(sim)).toEqual({ web: 2, side: 1 });
     expect(await sim.apply()).toBeNull();
 
