@@ -49,6 +49,22 @@ describe('text of others', () => {
     expect(lines[1]).toContain('reason     tidy a\\u{1b}[31mred');
   });
 
+  it('of a long name moves its own row only in the list of requests', async () => {
+    const view = (id: string) => ({
+      ...{ id, snapshot: { id, state: 'succeeded', reason: 'done', detail: '' }, evaluation: null, claimed: null },
+      ...{ items: [], said: [] },
+    });
+    const lines: string[] = [];
+    const painter = { ...io, width: 300, data: (text: string) => void lines.push(...text.split('\n')) };
+    const names = ['one', `requests/${'x'.repeat(190)}.yaml`, 'three'];
+    await command.run({
+      ...{ io: painter, json: false, flags: {}, args: [] },
+      surface: async () => ({ requests: async () => names.map(view) }),
+    } as never);
+    expect(lines.map((line) => line.indexOf('succeeded'))).toEqual([-1, 48, 212, 48]);
+    expect(lines[2]).toContain(names[1]);
+  });
+
   it('is the same everywhere, and leaves pictures and all that is seen as they are', () => {
     const plain = 'Größe 大 ⚡️ 👩‍💻 «ok» — é';
     expect([oneLine(plain), writtenOut(plain), oneLine('a\tb\r\nc')]).toEqual([plain, plain, 'a b c']);

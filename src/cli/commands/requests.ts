@@ -32,11 +32,15 @@ export const command: Command = {
     }
     if (json) io.json(id === undefined ? shown : shown[0]);
     else if (shown.length === 0) io.words('there are no requests');
-    else if (id === undefined) io.data(formatTable(['ID', 'KIND', 'STATE', 'WHY'], shown.map(rowOf), io.width));
+    else if (id === undefined)
+      io.data(formatTable(['ID', 'KIND', 'STATE', 'WHY'], shown.map(rowOf), io.width, undefined, MOST_PADDING));
     else for (const one of shown) io.data(formatRequest(io, one));
     return EXIT.done;
   },
 };
+
+/** Anybody may push a file with a name of 200 letters. */
+const MOST_PADDING = 40;
 
 const OPEN = new Set<string>(['observed', 'verifying', 'awaitingApprovals', 'scheduled']);
 

@@ -9,10 +9,12 @@ export function formatTable(
   rows: readonly (readonly string[])[],
   width: number,
   paintCell: PaintCell = (cell) => cell,
+  /** To how many signs a column is padded at most: one long cell then moves its own row only. */
+  mostPadding = Number.POSITIVE_INFINITY,
 ): string {
   const clean = rows.map((row) => row.map(oneLine));
   const widths = header.map((title, column) =>
-    clean.reduce((most, row) => Math.max(most, row[column]?.length ?? 0), title.length),
+    clean.reduce((most, row) => Math.max(most, Math.min(row[column]?.length ?? 0, mostPadding)), title.length),
   );
   const line = (row: readonly string[], paint: PaintCell): string => {
     let room = Math.max(40, width);
