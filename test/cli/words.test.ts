@@ -29,6 +29,12 @@ describe('help', () => {
     },
   );
 
+  it('of reconcile says that a stack or --all is asked for, and what is looked at', async () => {
+    const { out } = await windlass(null, ['reconcile', '--help']);
+    expect(out).toMatch(/usage: +windlass reconcile STACK \| --all/);
+    expect(out).toMatch(/fetch and judge the requests now/);
+  });
+
   it('shows examples that the parser understands', async () => {
     for (const one of COMMANDS) {
       const argv = (one.example.split(/ [|>] /)[0] ?? '').match(/"[^"]*"|\S+/g)?.slice(1) ?? [];

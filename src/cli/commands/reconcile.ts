@@ -8,8 +8,9 @@ import { formatPlan, leftOutExit } from '../views/plan.ts';
 
 export const command: Command = {
   words: ['reconcile'],
-  summary: 'have a stack (or all) looked at now',
-  usage: '[STACK]',
+  summary:
+    'have the controller fetch and judge the requests now, and look at a stack or at all; where none runs, do one pass from here',
+  usage: 'STACK | --all',
   example: 'windlass reconcile shop --wait',
   arity: [0, 1],
   drains: true,
