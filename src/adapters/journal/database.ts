@@ -201,10 +201,15 @@ function migrate(sqlite: DatabaseSync, input: OpenInput, path: string): void {
   for (let version = read(); version !== newest; version = read()) {
     if (version > newest) throw tooNew(path);
     if (version > 0) keepCopy(sqlite, input.directory, `${input.name}.v${version}.bak`);
+    // A new file comes to the newest version at once, so that nobody keeps a copy of an empty one.
+    const next = version === 0 ? newest : version + 1;
     sqlite.exec('BEGIN EXCLUSIVE');
     try {
       // Another process may have done it since.
-      if (read() === version) sqlite.exec(`${input.schema[version]!.sql}; PRAGMA user_version=${version + 1};`);
+      if (read() === version) {
+        for (const { sql } of input.schema.slice(version, next)) sqlite.exec(sql);
+        sqlite.exec(`PRAGMA user_version=${next}`);
+      }
       sqlite.exec('COMMIT');
     } catch (error) {
       if (sqlite.isTransaction) sqlite.exec('ROLLBACK');

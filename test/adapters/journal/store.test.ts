@@ -17,6 +17,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../../src/adapters/journal/database.ts';
+import { openLedger } from '../../../src/adapters/journal/ledger.ts';
 import { STORE_SCHEMA } from '../../../src/adapters/journal/schema.ts';
 import { openStore, type StoreInput } from '../../../src/adapters/journal/store.ts';
 import type { Attempt, Hold } from '../../../src/core/state/applied.ts';
@@ -532,6 +533,19 @@ describe('files', () => {
     expect(copy.prepare('SELECT * FROM a').all()).toEqual([{ x: 7 }]);
     expect(copy.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 });
     copy.close();
+  });
+
+  it('a new file is at the newest version at once, and there are no copies of it', () => {
+    const first = { what: 'one', sql: 'CREATE TABLE a (x INTEGER) STRICT' };
+    const second = { what: 'two', sql: 'ALTER TABLE a ADD COLUMN y INTEGER' };
+    const schema = [first, second, second];
+    expect(() => openDatabase({ directory, name: 'm.db', schema })).toThrow(/duplicate column/);
+    const now = openDatabase({ directory, name: 'm.db', schema: [first, second] });
+    expect(now.prepare('PRAGMA user_version').get()).toEqual({ user_version: 2 });
+    now.close();
+    openLedger({ directory, fleet: 'f' }).close();
+    open().close();
+    expect(readdirSync(directory).filter((name) => name.endsWith('.bak'))).toEqual([]);
   });
 
   it('a migration that fails leaves the file at its old version', () => {
