@@ -127,8 +127,12 @@ export async function importArchive(
       sizeBytes,
     };
   } catch (error) {
-    // What stands in the way of releasing them is not worth hiding the mistake.
-    await store.release(put).catch(() => {});
+    // Nobody names what it brought. What stands in the way of taking that away is not worth hiding the mistake.
+    if (put.length > 0)
+      await store
+        .release(put)
+        .then(() => store.collect())
+        .catch(() => {});
     throw error;
   } finally {
     // Not waited for: the source may hang, and what it says now is of no use.

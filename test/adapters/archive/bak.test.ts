@@ -45,6 +45,8 @@ const putGroup = async (store: DirStore) => {
   return { group, pg, sso, extra };
 };
 
+const filesOf = (names: readonly string[]): readonly string[] => names.filter((name) => /[0-9a-f]{64}$/.test(name));
+
 /** The files with another content at `index`. */
 const put = (files: [string, Buffer][], index: number, content: Buffer): [string, Buffer][] =>
   files.map((file, at) => (at === index ? [file[0], content] : file));
@@ -228,9 +230,21 @@ describe('a .bak from a stranger', () => {
     const said = await saidOf(importing(bytes));
     expect(said).toMatch(expected);
     expect(await there.list()).toEqual([]);
-    await there.collect();
-    expect(await there.collect()).toEqual({ blobs: 0, sizeBytes: 0 });
+    expect(await readdir(join(directory, 'there/blobs'), { recursive: true }).then(filesOf, () => [])).toEqual([]);
     for (const text of SAMPLE_TEXTS) expect(await there.hasBlob(blobOf(text).digest)).toBe(false);
+  });
+
+  it('that is not whole takes away what it brought, and nothing that another archive names', async () => {
+    const [shared, own] = ['zstd of the database', 'zstd of the cache'];
+    await here.putBlob(chunksOf(own));
+    for (const store of [here, there]) await store.putBlob(chunksOf(shared));
+    const payloads = [payloadOf('data', shared), payloadOf('cache', own)];
+    const known = await putSample(there, { stack: 'pg', project: 'pg', payloads: [payloadOf('data', shared)] });
+    const id = await putSample(here, { payloads });
+    const bytes = await forged(await readAll(exportArchive(here, id)), (files) => files.slice(0, -1));
+    expect(await saidOf(importing(bytes))).toMatch(/^ARCHIVE_INVALID/);
+    expect((await there.verify(known)).wrong).toEqual([]);
+    expect(await there.hasBlob(blobOf(own).digest)).toBe(false);
   });
 
   it('with any one byte changed is refused when its signature is asked for', async () => {
