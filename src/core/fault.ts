@@ -95,6 +95,10 @@ export const FAULTS = {
     retry: 'person',
     help: 'allow or correct what the message names; the reference is not opened before',
   },
+  SECRET_MISSING: {
+    retry: 'person',
+    help: 'put the value where the reference names it: into the environment of the controller, its file, or the SOPS file in git',
+  },
   VAULT_SECRET_MISSING: { retry: 'person', help: 'set it with `windlass vault set`' },
   ARCHIVE_MISSING: {
     retry: 'person',

@@ -84,7 +84,7 @@ function providerOf(house: Vaults, { scheme, ref, stack }: SecretRef): SecretPro
 
 function missing({ scheme, ref, key, stack }: SecretRef): Fault {
   return new Fault(
-    'VAULT_SECRET_MISSING',
+    scheme === 'vault' ? 'VAULT_SECRET_MISSING' : 'SECRET_MISSING',
     scheme === 'vault'
       ? `the vault holds no secret ${key} for stack ${stack}`
       : `there is no value for the secret reference ${ref} of stack ${stack}`,

@@ -90,7 +90,7 @@ export function sopsSecrets(input: SopsSecretsInput): SecretProvider {
       const values = await valuesOf(path, entry.oid);
       const value = values.get(pointer);
       if (value === undefined)
-        throw new Fault('VAULT_SECRET_MISSING', `the SOPS file ${path} holds no value ${pointer}`, {
+        throw new Fault('SECRET_MISSING', `the SOPS file ${path} holds no value ${pointer}`, {
           data: { path, known: [...values.keys()].slice(0, 20) },
         });
       if (value === null)

@@ -47,6 +47,7 @@ export const FAULT_REASONS = {
   VAULT_UNREACHABLE: 'Unknown',
   VAULT_DENIED: 'Unknown',
   SECRET_REFUSED: 'RenderFailed',
+  SECRET_MISSING: 'RenderFailed',
   VAULT_SECRET_MISSING: 'RenderFailed',
   ARCHIVE_MISSING: 'Failed',
   ARCHIVE_DAMAGED: 'Failed',

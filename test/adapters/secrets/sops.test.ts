@@ -228,7 +228,7 @@ it('what is not there is missing: file and value', async () => {
   const { provider, at, read } = repository(await sealed());
   expect(await provider.read('secrets/other.yaml#smtp', at)).toBeNull();
   expect(await provider.mark?.('secrets/other.yaml#smtp', at)).toBeNull();
-  await expect(read('#imap')).rejects.toMatchObject({ code: 'VAULT_SECRET_MISSING' });
+  await expect(read('#imap')).rejects.toMatchObject({ code: 'SECRET_MISSING' });
 });
 
 it('its mark is that of the file at the commit, and opens nothing', async () => {
