@@ -3,6 +3,7 @@ import { formatAge } from '../../core/status/format-condition.ts';
 import type { ListedArchive } from '../../surface.ts';
 import { type Command, type Flag, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { plural } from '../views/diagnostic.ts';
 import { formatSize } from '../views/size.ts';
 import { formatTook } from '../views/status.ts';
 import { formatTable, oneLine } from '../views/table.ts';
@@ -142,7 +143,7 @@ export const verify: Command = {
     else
       for (const one of results) {
         io.data(
-          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${one.blobs} blobs, ${formatSize(one.sizeBytes)}` : 'damaged'}`,
+          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${plural(one.blobs, 'blob')}, ${formatSize(one.sizeBytes)}` : 'damaged'}`,
         );
         for (const bad of one.wrong) io.data(`  ${bad.kind} ${bad.digest}: ${bad.what}`);
       }

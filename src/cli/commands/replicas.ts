@@ -1,6 +1,7 @@
 // `windlass backups replicate` and `windlass backups fetch`: copies archives to the other stores of windlass.yaml, and one of theirs back.
 import { type Command, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { plural } from '../views/diagnostic.ts';
 import { formatSize } from '../views/size.ts';
 import { oneLine } from '../views/table.ts';
 
@@ -30,7 +31,7 @@ export const replicate: Command = {
       for (const { name, done, fault } of ended) {
         if (done)
           io.data(
-            `${name}: ${done.archives.length} archives, ${done.blobs} blobs, ${formatSize(done.sizeBytes)} copied`,
+            `${name}: ${plural(done.archives.length, 'archive')}, ${plural(done.blobs, 'blob')}, ${formatSize(done.sizeBytes)} copied`,
           );
         for (const one of done?.failures ?? [])
           io.data(`  ${one.id.slice(0, 12)}: ${one.code}: ${oneLine(one.message)}`);
@@ -69,7 +70,7 @@ export const fetchOne: Command = {
     const id = await desk.archivesOf(from).find(args[0] ?? '');
     const done = await desk.bringBack(from, id, textFlag(flags, 'trust-key'), now);
     if (json) io.json({ id, ...done });
-    else io.data(`${id}: ${done.blobs} blobs, ${formatSize(done.sizeBytes)} copied`);
+    else io.data(`${id}: ${plural(done.blobs, 'blob')}, ${formatSize(done.sizeBytes)} copied`);
     return EXIT.done;
   },
 };

@@ -86,7 +86,8 @@ export const restore: Command = {
 
 export const recover: Command = {
   words: ['request', 'recover'],
-  summary: 'ask for the stacks of a group archive, by a signed commit in your clone',
+  summary:
+    'ask for stacks of the archive of a group, or for the one of a single archive, by a signed commit in your clone',
   usage: '--archive HEX64 --stacks NAME,… --reason TEXT',
   example: `windlass request recover --archive ${'4be1c2d0'.repeat(8)} --stacks pg,sso --reason "the host burned down"`,
   arity: [0, 0],

@@ -130,7 +130,7 @@ export async function planRestore(
     putWrong(store, id, house.clock.nowMs());
     throw new Fault(
       'ARCHIVE_DAMAGED',
-      `${verified.wrong.length} blobs of the archive ${id.slice(0, 12)} are missing or damaged`,
+      `${verified.wrong.length === 1 ? '1 blob' : `${verified.wrong.length} blobs`} of the archive ${id.slice(0, 12)} ${verified.wrong.length === 1 ? 'is' : 'are'} missing or damaged`,
       {
         data: { archive: id, digests: verified.wrong.map((one) => one.digest) },
       },
