@@ -20,6 +20,7 @@ import { appliedOf } from './steps/record.ts';
 import { deploySteps } from './steps/registry.ts';
 import type { Judged } from './survey.ts';
 import { uninstall } from './uninstall.ts';
+import { putEnd } from './unwritten-ends.ts';
 import type { Workbench } from './workbench.ts';
 
 export interface DeployPlan {
@@ -171,7 +172,7 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     const digest = run.judged.get(stack)?.resolved.desired.digest ?? before.digest;
     const after = { ...before, digest, endedAtMs: clock.nowMs(), outcome, message };
     runs.set(stack, after);
-    store.putRun(after);
+    putEnd(store, after);
   };
   const ended = new Set<string>();
   let isCut = false;
@@ -191,8 +192,12 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
       failures.set(stack, fault);
       const attempt = store.attempt(stack);
       const message = house.redact(fault.message);
-      if (attempt && !cancelled) store.putAttempt({ ...attempt, lastFault: { code: fault.code, message } });
-      finish(stack, superseded ? 'superseded' : cancelled ? 'cancelled' : 'failed', message);
+      // A full disk may take one of them, or neither.
+      try {
+        if (attempt && !cancelled) store.putAttempt({ ...attempt, lastFault: { code: fault.code, message } });
+      } finally {
+        finish(stack, superseded ? 'superseded' : cancelled ? 'cancelled' : 'failed', message);
+      }
     },
   };
   const leases = options.dryRun

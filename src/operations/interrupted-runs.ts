@@ -1,6 +1,7 @@
 // Interrupted runs: history of a process that was killed still says `running`. Whoever knows that it is dead says so here.
 import type { RunRecord } from '../core/status/event.ts';
 import type { House } from './house.ts';
+import { putEnd, unwrittenEnd } from './unwritten-ends.ts';
 
 /** What holds the lease of its stack from before its record to after it. */
 const UNDER_LEASE: ReadonlySet<string> = new Set([
@@ -39,6 +40,11 @@ export function endRunsLeft(house: Pick<House, 'store' | 'clock'>, isHeld: (stac
 }
 
 function interrupt({ store, clock }: Pick<House, 'store' | 'clock'>, run: RunRecord): void {
-  const message = 'the process ended before the run did';
+  const known = unwrittenEnd(store, run.id);
+  if (known) {
+    putEnd(store, known);
+    return;
+  }
+  const message = 'the process ended before the run did, or could not write down how it ended';
   store.putRun({ ...run, outcome: 'interrupted', endedAtMs: clock.nowMs(), message });
 }

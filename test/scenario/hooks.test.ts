@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { jobLabels } from '../../src/adapters/compose/one-shot-spec.ts';
 import { behaviours } from '../../src/adapters/sim/behaviour.ts';
 import { Controller } from '../../src/controller/controller.ts';
+import { Fault } from '../../src/core/fault.ts';
 import type { RunRecord } from '../../src/core/status/event.ts';
 import { byHand } from '../../src/operations/by-hand.ts';
 import { runByHand } from '../../src/operations/hook-by-hand.ts';
@@ -554,6 +555,32 @@ describe('a crash of the controller in a deploy with hooks', () => {
     expect(outcomeOf(killed!.id)).toBe('interrupted');
     // Its record is older than its lease, and who carries it out may be alive.
     expect(outcomeOf('r')).toBe('running');
+  });
+
+  it('no history guesses how a run ended that a full disk did not take: who knows it writes it down when there is room', async () => {
+    const sim = open();
+    sim.source.push(files('  post_install: [{ job: say }]\n', 'exit 3'));
+    const { store } = sim.house;
+    const putRun = store.putRun.bind(store);
+    let isFull = true;
+    store.putRun = (run) => {
+      if (isFull && run.endedAtMs !== 0) throw new Fault('FILES_FAILED', 'the disk is full');
+      putRun(run);
+    };
+    const putAttempt = store.putAttempt.bind(store);
+    store.putAttempt = (attempt) => {
+      if (isFull && attempt.lastFault) throw new Fault('FILES_FAILED', 'the disk is full');
+      putAttempt(attempt);
+    };
+    await sim.apply();
+    const { id, outcome } = newest(sim);
+    expect(outcome).toBe('running');
+    isFull = false;
+    await sim.apply();
+    expect(store.runs({ stack: 'shop' }).find((one) => one.id === id)).toMatchObject({
+      outcome: 'failed',
+      message: 'post_install of shop failed: job say: exit code 3',
+    });
   });
 
   it('a run of a process that is alive stays `running` when a controller starts', async () => {
