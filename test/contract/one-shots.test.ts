@@ -331,6 +331,14 @@ describe.each([
     expect(new Set(three.map((one) => one.configHash)).size).toBe(1);
     await ports.scale('app', 1, signal());
     expect(await ports.replicas('app', signal())).toBe(1);
+    const idsOf = async () => (await observedOf(stack.project)).containers.map((one) => one.id).sort();
+    await ports.removeOthers('app', await ports.numbers('app', signal()), signal());
+    expect(await idsOf()).toEqual(three.map((one) => one.id).sort());
+    await ports.removeOthers('app', [1], signal());
+    expect(await idsOf()).toEqual([before?.id]);
+    // What runs is never removed.
+    await ports.removeOthers('app', [], signal());
+    expect(await idsOf()).toEqual([before?.id]);
     // A misspelled service would be "down" while the work runs beside the live one.
     for (const work of [
       () => ports.replicas('ap', signal()),
