@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { LEFT_BRANCH } from '../../src/core/request/life.ts';
 import { checkText } from '../../src/core/spec/check.ts';
 import { AUTHORITY } from '../../src/core/state/trust/authority.ts';
 import { windlass } from './fake-terminal.ts';
@@ -23,6 +24,7 @@ it.each(lines)('%s is understood', async (line) => {
 });
 
 it('every reason that a statement or request can have is explained', async () => {
+  expect(AUTHORITY).toHaveProperty([LEFT_BRANCH]);
   for (const code of Object.keys(AUTHORITY)) expect((await windlass(null, ['explain', code])).code, code).toBe(0);
 });
 

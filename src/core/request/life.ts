@@ -1,5 +1,6 @@
 // Life: the states of one request as a statechart in plain JSON, and the pure step from one to the next. Terminal states are never left,
 // and nothing but `scheduled` leads to `claimed`. What an event means for the world is decided elsewhere.
+import type { RequestStateCode } from '../state/trust/authority.ts';
 import type { RequestEvaluation } from '../state/trust/evaluate-request.ts';
 
 export const LIFE_STATES = [
@@ -125,7 +126,7 @@ export function isReachable(from: LifeState, target: LifeState): boolean {
 }
 
 /** The reason of one that waits and whose file is no longer on the branch. It is judged again when the file comes back. */
-export const LEFT_BRANCH = 'left-the-branch';
+export const LEFT_BRANCH = 'left-the-branch' satisfies RequestStateCode;
 
 export interface LifeMark {
   readonly state: LifeState;

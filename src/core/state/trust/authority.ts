@@ -25,6 +25,9 @@ export const AUTHORITY = {
   'not-before': state('The request itself says that it must not run before a later time.'),
   'rejected-by-approver': state('An approver rejected it; make a new request when the objection is settled.'),
   'withdrawn-by-requester': state('Whoever asked for it has withdrawn it.'),
+  'left-the-branch': state(
+    'Its file is no longer on the branch; it is judged again if the file comes back, with what was signed about these bytes.',
+  ),
   'request-expired': state('The time of the request has passed; make a new request.'),
 
   // Why a request is refused.
