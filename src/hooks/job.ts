@@ -65,6 +65,7 @@ async function runContainer(ctx: ActionContext, job: ContainerJob): Promise<Outc
       if (watched) await settled(clock, LAST_WORDS_MS, watched);
     } finally {
       reading.abort(error);
+      // It was told to stop reading; why the job is over is known already.
       await watched?.catch(() => {});
     }
     if (!hasEnded) throw isOutage(lost) ? lost : error;

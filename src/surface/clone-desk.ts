@@ -8,13 +8,7 @@ import { type AuthorityCode, helpOf } from '../core/state/trust/authority.ts';
 import { evaluateRequest, type RequestEvaluation } from '../core/state/trust/evaluate-request.ts';
 import type { RawGitObject } from '../core/state/trust/judge.ts';
 import { effectivePolicy, type PolicyDrift, type PolicyMemory } from '../core/state/trust/policy-chain.ts';
-import {
-  decodeUtf8,
-  type PolicyFile,
-  type PolicyVersion,
-  policyPath,
-  sha256Of,
-} from '../core/state/trust/policy-file.ts';
+import { decodeUtf8, type PolicyFile, type PolicyVersion, policyPath } from '../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../core/state/trust/policy-signers.ts';
 import type { ReasonCode } from '../core/state/trust/reason.ts';
 import { requestPath } from '../core/state/trust/request-file.ts';

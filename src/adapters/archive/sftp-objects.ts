@@ -304,6 +304,7 @@ export class SftpObjects implements RemoteObjects {
         yield* some;
       }
     } finally {
+      // The list is read, or its error is on its way; the server closes what is left open.
       await this.giveUp(handle).catch(() => {});
     }
   }
@@ -366,6 +367,7 @@ export class SftpObjects implements RemoteObjects {
     const read = (at: number, length: number) => this.#readAt(handle, at, length, isDone.signal);
     const leave = async (): Promise<void> => {
       isDone.abort();
+      // What was read counts by its digest, not by how the file was closed.
       await this.giveUp(handle).catch(() => {});
     };
     const fault = (error: unknown) => this.#fault(`${key} could not be read`, error);

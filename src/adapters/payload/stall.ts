@@ -15,6 +15,7 @@ export async function within<T>(work: Promise<T>, stallMs: number, words: string
     const why = `${words} for ${stallMs / 1000} s and was given up`;
     timer = setTimeout(() => reject(new Fault('PAYLOAD_STALLED', why)), stallMs);
   });
+  // After it was given up nobody waits for it any more.
   work.catch(() => {});
   try {
     return await Promise.race([work, late]);

@@ -88,6 +88,7 @@ export async function writeTar(
     }
     child.stdin.end();
     await within(
+      // How the process ended says why it took no more.
       finished(child.stdin).catch(() => {}),
       options.stallMs,
       still,

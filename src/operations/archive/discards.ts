@@ -65,6 +65,7 @@ export async function measured(
 ): Promise<readonly Discard[]> {
   const found: Discard[] = [];
   for (const { kind, name } of replaced) {
+    // Shown as unknown: what cannot be measured is told all the same.
     const size = kind === 'volume' ? await payloads?.volumeSizeBytes(name, signal).catch(() => null) : null;
     found.push({ kind, name, stack, sizeBytesAtMost: size ?? null, sinceMs });
   }
