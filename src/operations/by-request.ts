@@ -15,6 +15,10 @@ export const restoredReason = (archive: string): string => `${RESTORED}${archive
 export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held' && reason.startsWith(RESTORED);
 
 /** Deployed at a made commit, not declared, and not to be taken away for that. One that left git is not among them, be its volumes restored
- * ones. */
+ * ones; nor is a first boot or a drill, which belongs to who made it until that takes it away. */
 export const livesByRequest = (store: Store, fleet: LoadedFleet): readonly Applied[] =>
-  leftOf(fleet, store.allApplied()).filter((one) => !one.prune && madeCommit(store, one.revision) !== null);
+  leftOf(fleet, store.allApplied()).filter((one) => {
+    if (one.prune) return false;
+    const made = madeCommit(store, one.revision);
+    return made !== null && !made.isolated && !made.enclosed;
+  });

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/adapters/journal/store.ts';
 import { Controller } from '../../src/controller/controller.ts';
+import { madeCommit } from '../../src/operations/archive/archive-source.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { clone, planClone } from '../../src/operations/archive/clone.ts';
 import type { House } from '../../src/operations/house.ts';
@@ -93,6 +94,20 @@ describe('a stack that lives by a request', () => {
     expect(world.sees(CONTAINER, '/data')).toBe('old');
     expect(condition(world, 'Ready')).toBe('True Succeeded');
   });
+
+  it.each([{ isolated: true }, { enclosed: [] }])(
+    'is not what a first boot or a drill makes on its way: %o',
+    async (kind) => {
+      const world = await cloned();
+      const { store } = world.sim.house;
+      const { revision } = store.applied('shop2')!;
+      store.putValue(`restored/${revision}`, { ...madeCommit(store, revision)!, ...kind });
+      const log = await controlled(world);
+      world.sim.world.stop(CONTAINER);
+      for (let steps = 0; steps < 20; steps++) await world.sim.run(world.sim.clock.sleep(500));
+      expect([stateOf(world), log.filter((line) => line.includes('shop2'))]).toEqual(['exited', []]);
+    },
+  );
 
   it('is looked at when the controller starts, and by the interval where no event tells of it', async () => {
     const world = await cloned();
