@@ -42,9 +42,12 @@ export class Mirror {
 
   /** Makes it when there is none, and clears it. `source` says what it mirrors. */
   async open(source: string): Promise<void> {
-    await this.#create();
-    await this.clear();
+    // First: who opens at the same moment must not take what we make for leftovers, nor we what they make.
+    await mkdir(join(this.dir, OWNERS), { recursive: true, mode: 0o700 });
     await this.#noteOwner(null);
+    const { mtimeMs } = await stat(this.#ownerPath);
+    await this.#create();
+    await this.clear(mtimeMs);
     await this.#forgetOtherSource(source);
   }
 
@@ -58,13 +61,14 @@ export class Mirror {
     await this.#noteOwner(pid === null ? null : identityOf(pid));
   }
 
-  /** Removes locks and half-written packs: all of them when nobody else is alive, else only very old ones. */
-  async clear(): Promise<void> {
+  /** Removes locks and half-written packs: all from before `since` (by the clock of the disk) when nobody else is alive, else only very old
+   * ones. */
+  async clear(since = Number.POSITIVE_INFINITY): Promise<void> {
     const alone = await this.#clearOwners();
-    const before = this.#clock.nowMs() - (alone ? 0 : ABANDONED_MS);
+    const before = alone ? since : this.#clock.nowMs() - ABANDONED_MS;
     for (const path of await this.#leftovers()) {
       const found = await stat(path).catch(() => null);
-      if (found !== null && (alone || found.mtimeMs < before)) await rm(path, { force: true, recursive: true });
+      if (found !== null && found.mtimeMs < before) await rm(path, { force: true, recursive: true });
     }
     if (!alone) return;
     // Power loss may leave an empty ref, at which git would stop.
@@ -76,7 +80,6 @@ export class Mirror {
   }
 
   async #create(): Promise<void> {
-    await mkdir(join(this.dir, OWNERS), { recursive: true, mode: 0o700 });
     const head = await readFile(join(this.dir, 'HEAD'), 'latin1').catch(() => '');
     if (head !== '') return;
     for (const folder of ['objects/info', 'objects/pack', 'refs/heads', 'refs/windlass']) {
