@@ -57,8 +57,8 @@ export function linkTarget(path: string, text: string): { readonly path: string 
 
 export interface Inspected {
   readonly refusals: readonly Diagnostic[];
-  /** Where the links lead, as repository paths. */
-  readonly targets: readonly string[];
+  /** The links and where they lead, as repository paths. */
+  readonly targets: readonly { readonly link: string; readonly target: string }[];
 }
 
 /** Inspects the entries that go into one stack's folder. Asks for the texts of links only. */
@@ -66,7 +66,7 @@ export function* inspect(entries: readonly TreeEntry[]): Reading<Inspected> {
   const refusals: Diagnostic[] = [];
   const links = entries.filter((entry) => entry.mode === '120000');
   const texts: ReadonlyMap<string, Text> = links.length === 0 ? new Map() : yield links.map((link) => link.path);
-  const targets: string[] = [];
+  const targets: { link: string; target: string }[] = [];
   for (const entry of entries) {
     const wrong = nameMistake(entry.path);
     if (wrong !== null)
@@ -98,7 +98,7 @@ export function* inspect(entries: readonly TreeEntry[]): Reading<Inspected> {
           'point it to a file of the repository, or replace it by the file',
         ),
       );
-    else targets.push(target.path);
+    else targets.push({ link: link.path, target: target.path });
   }
   refusals.push(...collisions(entries));
   return { refusals: refusals.slice(0, MOST_REFUSALS), targets };

@@ -124,8 +124,8 @@ class PlainReader {
   readonly #folder: string;
   readonly #diagnostics: Diagnostic[] = [];
   readonly #outside = new Map<string, string>();
-  /** Paths outside the folder whose entries belong to the project. */
-  readonly #taken = new Set<string>();
+  /** Paths outside the folder whose entries belong to the project, and what in it leads there. */
+  readonly #taken = new Map<string, Place>();
   readonly #includes = new Set<string>();
   readonly #services = new Set<string>();
   readonly #extensions: Record<string, Extension> = {};
@@ -146,7 +146,7 @@ class PlainReader {
     if (chosen.length === 0 && this.#diagnostics.length === 0) return null;
     const files = chosen.map(({ path }) => path);
     const directory = files[0] === undefined ? this.#folder : dirname(files[0]);
-    for (const { path } of chosen) this.#take(path);
+    for (const { path, place } of chosen) this.#take(path, place);
     yield* this.#closure(
       chosen.map(({ path, place }) => ({ path, base: directory, service: null, from: null, place })),
     );
@@ -165,7 +165,7 @@ class PlainReader {
       entries,
       identities: [
         `own ${this.#folder} ${tree.identity(this.#folder)}`,
-        ...[...this.#taken].sort().map((path) => `${path} ${tree.identity(path)}`),
+        ...[...this.#taken.keys()].sort().map((path) => `${path} ${tree.identity(path)}`),
       ],
       outside: this.#outside,
       diagnostics: this.#diagnostics,
@@ -236,11 +236,18 @@ class PlainReader {
     return identity;
   }
 
-  /** Makes what lies at `path` part of the project. */
-  #take(path: string): boolean {
+  /** Makes what lies at `path` part of the project, because of what stands at `by`. */
+  #take(path: string, by: Place): boolean {
     if (this.#look(path) === '') return false;
-    if (!isBelow(path, this.#folder)) this.#taken.add(path);
+    if (!isBelow(path, this.#folder) && !this.#taken.has(path)) this.#taken.set(path, this.#origin(by));
     return true;
+  }
+
+  /** What in the folder leads to a place outside of it. */
+  #origin(by: Place): Place {
+    if (isBelow(by.file, this.#folder)) return by;
+    for (const [path, place] of this.#taken) if (isBelow(by.file, path)) return place;
+    return by;
   }
 
   /** Compose files, and those that they include or extend, breadth first. */
@@ -264,10 +271,12 @@ class PlainReader {
       for (const one of fresh)
         reals.push(
           yield* followLinks(this.#tree, one.path, (link) => {
-            this.#take(link);
+            this.#take(link, one.place);
           }),
         );
-      const present = reals.filter((path): path is string => path !== null && this.#take(path));
+      const present = reals.filter(
+        (path, index): path is string => path !== null && this.#take(path, fresh[index]?.place ?? whole(path)),
+      );
       const texts: ReadonlyMap<string, Text> = present.length === 0 ? new Map() : yield present;
       const next: (Wanted & { readonly place: Place })[] = [];
       for (const [index, one] of fresh.entries()) {
@@ -357,7 +366,7 @@ class PlainReader {
       const said = reference.projectDirectory;
       const directory = said === undefined || said.includes('$') ? dirname(first) : this.#inside(said, reference, base);
       if (directory === null) return [];
-      this.#take(join(directory, '.env'));
+      this.#take(join(directory, '.env'), place);
       for (const path of paths) this.#includes.add(path);
       return paths.map((path) => ({ path, base: directory, service: null, from: reference, place }));
     }
@@ -368,7 +377,7 @@ class PlainReader {
       return [{ path, base: dirname(path), service: reference.service ?? null, from: reference, place }];
     }
     const path = this.#inside(staticPart(reference.text), reference, base);
-    if (path !== null) this.#take(path);
+    if (path !== null) this.#take(path, place);
     return [];
   }
 
@@ -387,7 +396,7 @@ class PlainReader {
       });
     else {
       const path = this.#inside(staticPart(text), reference, base);
-      if (path !== null) this.#take(path);
+      if (path !== null) this.#take(path, reference.place);
     }
     return false;
   }
@@ -416,7 +425,7 @@ class PlainReader {
     const tree = this.#tree;
     const chosen = new Map<string, TreeEntry>();
     let fresh: readonly TreeEntry[] = tree.below(this.#folder);
-    const pending = new Set(this.#taken);
+    const pending = new Set(this.#taken.keys());
     const refusals: Diagnostic[] = [];
     for (let round = 0; round <= MOST_LINKS; round++) {
       for (const path of pending) {
@@ -429,12 +438,23 @@ class PlainReader {
       for (const entry of fresh) chosen.set(entry.path, entry);
       const inspected = yield* inspect(fresh);
       refusals.push(...inspected.refusals);
-      for (const target of inspected.targets)
-        if (!isBelow(target, this.#folder) && !this.#taken.has(target) && this.#take(target)) pending.add(target);
+      for (const { link, target } of inspected.targets)
+        if (!isBelow(target, this.#folder) && !this.#taken.has(target) && this.#take(target, whole(link)))
+          pending.add(target);
       fresh = [];
     }
-    this.#diagnostics.push(...refusals);
+    for (const one of refusals) this.#diagnostics.push(this.#fromHere(one));
     return [...chosen.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
+  }
+
+  /** A refusal of something outside the folder stands where the folder leads to it: there it can be mended. */
+  #fromHere(refusal: Diagnostic): Diagnostic {
+    const file = refusal.place?.file;
+    if (file === undefined || isBelow(file, this.#folder)) return refusal;
+    const place = this.#origin(whole(file));
+    return place.file === file
+      ? refusal
+      : { ...refusal, detail: `${place.file} leads there; ${refusal.detail}`, place };
   }
 }
 

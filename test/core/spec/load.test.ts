@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { Place } from '../../../src/core/spec/diagnostic.ts';
 import type { LoadedStack } from '../../../src/core/spec/loaded.ts';
 import { type Content, type Files, filesOf, loadFiles, words } from './commit.ts';
 
@@ -523,6 +524,25 @@ describe('what is refused in a folder, for that stack alone', () => {
     expect([...loaded.stacks.keys()]).toEqual(['good']);
     expect([...new Set(loaded.broken.get('bad')?.map((one) => one.code))]).toEqual(['TREE_REFUSED']);
     expect(loaded.broken.get('bad')?.[0]?.place?.file.startsWith('bad/')).toBe(true);
+  });
+
+  it.each([
+    ['a link', { 'bad/l': { link: '../lib/x' } }, { file: 'bad/l', line: 0, column: 0 }],
+    [
+      'a link to a link',
+      { 'bad/l': { link: '../lib/m' }, 'lib/m': { link: 'x' } },
+      { file: 'bad/l', line: 0, column: 0 },
+    ],
+    [
+      'a mount',
+      { 'bad/compose.yaml': 'services:\n  web:\n    image: i\n    volumes: [../lib:/lib]\n' },
+      { file: 'bad/compose.yaml', line: 4, column: 15 },
+    ],
+  ] as [string, Record<string, Content>, Place][])('what lies elsewhere, at %s that leads there', (_, files, place) => {
+    const { fleet: loaded } = loadFiles({ 'bad/compose.yaml': compose, 'lib/x': { submodule: true }, ...files });
+    expect(loaded.broken.get('bad')).toMatchObject([{ code: 'TREE_REFUSED', place }]);
+    expect(loaded.broken.get('bad')?.[0]?.summary).toContain('"lib/x" is refused');
+    expect(loaded.broken.get('bad')?.[0]?.detail).toContain(`${place.file} leads there`);
   });
 
   it('but not links that stay inside', () => {
