@@ -241,9 +241,13 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     isCut = error instanceof CancelledError && !options.dryRun;
     if (error instanceof DeclinedError || (failures.size === 0 && !isCut)) throw error;
   } finally {
-    // A restore goes back by itself, to other folders.
-    if (options.operation !== 'restore') for (const stack of failures.keys()) await putFilesBack(run, stack);
-    leases?.release();
+    try {
+      // A restore goes back by itself, to other folders.
+      const isOver = options.dryRun || options.operation === 'restore';
+      if (!isOver) for (const stack of failures.keys()) await putFilesBack(run, stack);
+    } finally {
+      leases?.release();
+    }
   }
   const notBegun = options.dryRun ? [] : judged.map((one) => one.name).filter((name) => !ended.has(name));
   if (isCut) for (const name of notBegun) failures.set(name, new Fault('CANCELLED', 'stopped before it was begun'));

@@ -3,15 +3,25 @@
 import { asFault } from '../core/fault.ts';
 import type { DeployRun } from './deploy-run.ts';
 import { areWritten, writeFiles } from './steps/materialize.ts';
+import type { Judged } from './survey.ts';
 
 /** Writes the files of what is deployed again. What cannot be put back is told as an event; it throws nothing. */
 export async function putFilesBack(run: DeployRun, name: string): Promise<void> {
+  const judged = run.judged.get(name);
+  if (!judged) return;
+  try {
+    await putBack(run, name, judged);
+  } catch {
+    // Not even an event could be written: the disk is full, and what the deploy failed with is what has to be told.
+  }
+}
+
+async function putBack(run: DeployRun, name: string, judged: Judged): Promise<void> {
   const { bench, house } = run;
   const { store, clock, redact } = house;
   const applied = store.applied(name);
-  const judged = run.judged.get(name);
   // Once converge has begun, some containers may be of the new revision.
-  if (!applied || !judged || store.attempt(name)?.touched) return;
+  if (!applied || store.attempt(name)?.touched) return;
   try {
     const at = await bench.reader.read(applied.revision);
     const stack = at.fleet.stacks.get(name);

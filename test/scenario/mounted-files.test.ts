@@ -89,6 +89,28 @@ describe('the mounted files of a stack', () => {
     ]);
   });
 
+  it('that can neither be put back nor told of hide no failure, and leave the stack free', async () => {
+    push({ 'compose.yaml': compose(BUILT), 'conf/c': '2' });
+    const { source } = sim;
+    const { store } = sim.house;
+    const [read, tell] = [source.blob.bind(source), store.appendEvent.bind(store)];
+    sim.world.failNext('build');
+    const progress = {
+      onStepStart: (_phase: string, _target: string, step: string) => {
+        if (step !== 'build-images') return;
+        source.blob = () => Promise.reject(new Error('the disk is gone'));
+        store.appendEvent = () => {
+          throw new Error('the disk is full');
+        };
+      },
+    };
+    const outcome = await sim.apply({ progress });
+    expect([...outcome!.failures.values()].map(({ message }) => message)).toEqual(['injected fault']);
+    [source.blob, store.appendEvent] = [read, tell];
+    expect(codes(await sim.apply())).toEqual([]);
+    expect(conf()).toBe('2');
+  });
+
   it('that the service wrote itself are no deploy’s to replace', async () => {
     mkdirSync(at('data'), { recursive: true });
     writeFileSync(at('data/db'), 'precious');
