@@ -10,6 +10,7 @@ import {
   formatStatement,
   parseStatement,
   parseTrailers,
+  reasonOf,
   type StatementClaims,
   verifyStatement,
 } from '../../../src/core/state/trust/statement.ts';
@@ -296,6 +297,25 @@ describe('an object', () => {
       kind: 'refused',
       reason: 'bad-allowed-signers',
     });
+  });
+});
+
+describe('the reason that a signer gives', () => {
+  const said = (reason: string): string | null => {
+    const body = `Reason: ${reason}`;
+    const bytes = commitPayload({ message: formatStatement({ ...claims, title: 'Approve', body }) });
+    return reasonOf({ type: 'commit', bytes });
+  };
+
+  it('is told on one line', () => {
+    expect(said('not yet,\n  the audit \n\truns')).toBe('not yet, the audit runs');
+    expect(said('')).toBe('');
+  });
+
+  it('is found at once, however many blanks stand in it', () => {
+    const startedAtMs = Date.now();
+    expect(said(`a${' '.repeat(900_000)}b`)).toBe(`a${' '.repeat(499)}…`);
+    expect(Date.now() - startedAtMs).toBeLessThan(2_000);
   });
 });
 

@@ -212,11 +212,13 @@ export function reasonOf({ type, bytes }: Pick<RawGitObject, 'type' | 'bytes'>):
   const paragraphs = text?.split('\n\n').slice(1, -1) ?? [];
   const said = paragraphs.find((paragraph) => paragraph.startsWith('Reason: '));
   if (said === undefined) return null;
+  // Line by line: one pattern over all of it would take hours for a long row of blanks, which anybody may push.
+  const lines = said.slice('Reason: '.length).split('\n');
   return inOneLine(
-    said
-      .slice('Reason: '.length)
-      .replace(/\s*\n\s*/g, ' ')
-      .trim(),
+    lines
+      .map((line) => line.trim())
+      .filter((line) => line !== '')
+      .join(' '),
   );
 }
 
