@@ -173,8 +173,9 @@ async function sweep(client: ApiClient, clock: Clock, id: string, mark: string, 
     // Root without it may not see the environment of another user's process.
     privileged: true,
   }).catch((error: unknown) => {
-    // A container that has stopped took its processes with it.
-    if (error instanceof Fault && (error.data['status'] === 404 || error.data['status'] === 409)) return null;
+    // A container that has stopped took its processes with it; in a paused one they only sleep.
+    const status = error instanceof Fault ? error.data['status'] : null;
+    if (status === 404 || (status === 409 && !/is paused/i.test((error as Fault).message))) return null;
     throw error;
   });
   if (exec === null) return true;

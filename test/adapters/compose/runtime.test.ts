@@ -218,3 +218,25 @@ describe('a pull', () => {
     await expect(pull('a:1')).rejects.toMatchObject({ code: 'IMAGE_MISSING', data: { image: 'a:1' } });
   });
 });
+
+describe('the end of a marked command', () => {
+  const refuse = (status: number, message: string) =>
+    engine.on('POST /containers/a/exec', (_request: unknown, response: ServerResponse) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ message })),
+    );
+  const end = () => runtime.endMarked('a', 'MARK=1', AbortSignal.timeout(5_000));
+
+  test.each([
+    [404, 'No such container: a'],
+    [409, 'container a is not running'],
+    [409, 'Container a is restarting, wait until the container is running'],
+  ])('has come with that of its container: %s %s', async (status, message) => {
+    refuse(status, message);
+    await expect(end()).resolves.toBeUndefined();
+  });
+
+  test('is not known while its container is paused, in which it only sleeps', async () => {
+    refuse(409, 'Container a is paused, unpause the container before exec');
+    await expect(end()).rejects.toMatchObject({ code: 'ENGINE_REFUSED' });
+  });
+});
