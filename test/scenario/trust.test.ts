@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openSource } from '../../src/adapters/git/repository.ts';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
 import { command as doctorCommand } from '../../src/cli/commands/doctor.ts';
@@ -1193,6 +1193,33 @@ describe('a flood of commits with words of statements', () => {
     for (const admin of ['bert', 'anna']) fleet.commit({}, fleet.message('policy', subject, { policy }), admin);
     expect([await verdict(), await version()]).toEqual([null, 2]);
   }, 120_000);
+
+  it('about a version that nobody reads is not read again for each file that could be one', async () => {
+    const fleet = await open({ deploy: 'head' });
+    fleet.commit({}, 'vouch', 'anna');
+    await fleet.look();
+    for (let version = 100; version < 200; version++)
+      writeFileSync(join(fleet.clone, `trust/policy/v0${version}.yaml`), `# ${version}\n`);
+    fleet.git('add', 'trust');
+    const main = fleet.commit({}, 'far away');
+    const unread = createHash('sha256')
+      .update(new Uint8Array(1024 * 1024 + 1))
+      .digest('hex');
+    const message = fleet.message('policy', unread);
+    const commits = Array.from(
+      { length: 50 },
+      (_, at) =>
+        `commit refs/heads/flood\ncommitter M <m@example.org> ${1_700_000_000 + at} +0000\ndata ${message.length}\n${message}${at === 0 ? `from ${main}\n` : ''}\n`,
+    );
+    execFileSync('git', ['fast-import', '--quiet'], { cwd: fleet.clone, input: commits.join('') });
+    fleet.git('merge', '-q', '--ff-only', 'flood');
+    fleet.commit({}, 'vouch', 'anna');
+    const { house, reader } = fleet.bench;
+    const at = await reader.read(await house.source.fetch());
+    const reads = vi.spyOn(house.source, 'object');
+    expect(await unverified(fleet.bench, at)).toBeNull();
+    expect(reads.mock.calls.length).toBeLessThan(200);
+  }, 60_000);
 
   it('by tags stops requests, and no deploy of a controller that knows its policy', async () => {
     const fleet = await open({ deploy: 'head' });

@@ -76,7 +76,8 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
   const files = await policyFiles(house, tip, last?.version ?? 1);
   const about = (subjects: ReadonlySet<string>): readonly Words[] =>
     scan.words.filter((one) => one.isPolicy && one.subjects.some((subject) => subjects.has(subject)));
-  const subjects = files.map(({ bytes }) => sha256Of(bytes));
+  // The others are never in effect, and there may be any number of them.
+  const subjects = files.flatMap(({ bytes }) => (bytes === TOO_LARGE ? [] : [sha256Of(bytes)]));
   // Nothing that is missing could take anything from what is remembered: it stays in effect, and deploys go on, whatever is pushed.
   const objects =
     last === null
