@@ -161,7 +161,13 @@ export class Surveyor {
       .map(([, path]) => `${directory}/${path}`);
     try {
       for (const folder of [from, ...restored]) {
-        const left = await files.others({ directory, written: store.written(name), folder, most: LEFT_SHOWN });
+        const left = await files.others({
+          directory,
+          written: store.written(name),
+          folder,
+          except: to,
+          most: LEFT_SHOWN,
+        });
         if (left.length === 0) continue;
         const shown = `${left.join(', ')}${left.length < LEFT_SHOWN ? '' : ' and more'}`;
         return new Fault(

@@ -35,11 +35,13 @@ export interface Files {
     readonly written: Written;
     readonly mounted: readonly string[];
   }): Promise<readonly string[]>;
-  /** Files below `folder` that are not in `written`, relative to `folder`: what others wrote there. At most `most`; none when it is not there. */
+  /** Files below `folder`, and not below `except`, that are not in `written`, relative to `folder`: what others wrote there. At most `most`;
+   * none when it is not there. */
   others(input: {
     readonly directory: string;
     readonly written: Written;
     readonly folder: string;
+    readonly except: string;
     readonly most: number;
   }): Promise<readonly string[]>;
   /** Makes a folder (and those above it) below the state directory, when it is missing. */

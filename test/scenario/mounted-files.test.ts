@@ -141,6 +141,27 @@ describe('the mounted files of a stack', () => {
     expect(readFileSync(join(there, 'data/deep/db'), 'utf8')).toBe('precious');
   });
 
+  it('that were moved along by hand are not left behind where the new folder lies in the old one', async () => {
+    mkdirSync(at('data'), { recursive: true });
+    writeFileSync(at('data/db'), 'precious');
+    const to = { 'stacks/shop/app/compose.yaml': compose(), 'stacks/shop/app/conf/c': '1' };
+    const fleet = 'apiVersion: windlass/v1\nkind: Fleet\ndiscover: ["stacks/*/app"]\n';
+    const stack = 'apiVersion: windlass/v1\nkind: Stack\nname: shop\n';
+    sim.source.push({
+      'stacks/shop/compose.yaml': null,
+      'stacks/shop/conf/c': null,
+      'stacks/shop/app/stack.yaml': stack,
+      'fleet.yaml': fleet,
+      ...to,
+    });
+    const [refused] = await sim.survey();
+    expect(refused).toMatchObject({ kind: 'refused', fault: { code: 'DATA_LEFT_BEHIND' } });
+    mkdirSync(at('app'), { recursive: true });
+    renameSync(at('data'), at('app/data'));
+    expect(codes(await sim.apply())).toEqual([]);
+    expect(readFileSync(at('app/data/db'), 'utf8')).toBe('precious');
+  });
+
   it('that the service rewrites at each start are told as that, and wait for a person', async () => {
     const { runtime } = sim.house;
     const up = runtime.up.bind(runtime);

@@ -97,11 +97,12 @@ export class ProjectFolders implements Files {
     return found;
   }
 
-  async others({ directory, written, folder, most }: OthersInput): Promise<readonly string[]> {
+  async others({ directory, written, folder, except, most }: OthersInput): Promise<readonly string[]> {
     const found: string[] = [];
     const open = [folder];
     try {
       for (let at = open.pop(); at !== undefined && found.length < most; at = open.pop()) {
+        if (at === except) continue;
         const entries = await opendir(at).catch((error: NodeJS.ErrnoException) => {
           if (error.code === 'ENOENT') return null;
           throw error;
