@@ -1,9 +1,10 @@
 // What is kept of archives, what goes, and what is believed of them: by rule, by a person's word, and by what reading them again found.
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openSigningKey } from '../../src/adapters/archive/signing.ts';
 import { readManifest } from '../../src/core/archive/manifest.ts';
+import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
@@ -158,11 +159,45 @@ describe('a member of a group that is being backed up', () => {
 
     const old = await backUp('one', 'old');
     await backUp('one', 'new');
-    sim.house.store.putValue('grouping/all', { sinceMs: sim.clock.nowMs(), archives: [old] });
+    sim.house.store.putValue('grouping/g', { group: 'all', sinceMs: sim.clock.nowMs(), archives: [old] });
     const verdict = async () => (await archives.prune(at, 'one', false)).find((one) => one.id === old);
     expect(await verdict()).toMatchObject({ isKept: true, why: ['pinned by the backup of the group all'] });
     await sim.clock.advance(86_400_000);
     expect(await verdict()).toMatchObject({ isKept: false });
+    await backUpAll();
+    expect([...sim.house.store.values('grouping/').keys()]).toEqual([]);
+  });
+
+  it('is kept although somebody else backs up the same group meanwhile, and does not get far', async () => {
+    const { sim, disk, backUpAll } = await desk();
+    const kept = () => [...sim.house.store.values('grouping/').values()];
+    const seen: unknown[] = [];
+    disk.during = async (name) => {
+      if (name !== 'two_data') return;
+      disk.during = () => {};
+      seen.push(...kept());
+      await expect(backupGroup(sim.bench, 'all', never, () => {})).rejects.toMatchObject({ code: 'LOCK_HELD' });
+      expect(kept()).toEqual(seen);
+    };
+    await backUpAll();
+    expect(seen).toHaveLength(1);
+  });
+});
+
+describe('what `prune` says', () => {
+  it('is that an archive stays which a group came to name meanwhile', async () => {
+    const { sim, archives, at, backUp, ids } = await desk();
+    const old = await backUp('one', 'old');
+    await backUp('one', 'new');
+    const { store } = sim.house.archives!;
+    vi.spyOn(store, 'remove').mockRejectedValueOnce(new Fault('ARCHIVE_IN_USE', 'a group names it'));
+    expect((await archives.prune(at, 'one', true)).find(({ id }) => id === old)).toMatchObject({
+      isKept: true,
+      why: ['pinned by a group archive that was stored meanwhile'],
+    });
+    expect(await ids()).toContain(old);
+    expect((await archives.prune(at, 'one', true)).find(({ id }) => id === old)).toMatchObject({ isKept: false });
+    expect(await ids()).not.toContain(old);
   });
 });
 
@@ -183,6 +218,30 @@ describe('what reading archives again found', () => {
     expect((await archives.verify(archive, never)).wrong).toHaveLength(1);
     expect(await proved()).toEqual([]);
     expect([...sim.house.store.values('archive-drilled/').keys()]).toEqual([]);
+  });
+
+  it('is on record, and the reading fails, where it cannot be told which others share what is wrong', async () => {
+    const { sim, disk, archives, backUpAll, spoil } = await desk();
+    const { members } = await backUpAll();
+    const [one = '', two = ''] = members.map(({ archive }) => archive);
+    const manifest = readManifest(readFileSync(join(disk.directory, 'manifests', `${one}.json`)));
+    const digest = manifest.kind === 'archive' ? (manifest.manifest.payloads[0]?.blob.digest ?? '') : '';
+    spoil(`blobs/sha256/${digest.slice(0, 2)}/${digest}`, 'spoilt');
+    const { store } = sim.house.archives!;
+    const read = store.manifest.bind(store);
+    let asked = 0;
+    const reading = vi.spyOn(store, 'manifest').mockImplementation(async (id) => {
+      // The list reads it first.
+      if (id === two && ++asked > 1) throw new Fault('ARCHIVE_UNREACHABLE', 'the store does not answer');
+      return read(id);
+    });
+    const damaged = async () =>
+      (await archives.list()).flatMap(({ listed, damagedAtMs }) => (damagedAtMs === null ? [] : [listed.id]));
+    await expect(archives.verify(one, never)).rejects.toMatchObject({ code: 'ARCHIVE_UNREACHABLE' });
+    expect(await damaged()).toEqual([one]);
+    reading.mockRestore();
+    await archives.verify(one, never);
+    expect((await damaged()).sort()).toEqual([one, two].sort());
   });
 
   it('is told of one that is damaged, in the list and by `prune`, and keeps a good one in its place', async () => {

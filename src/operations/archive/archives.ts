@@ -121,19 +121,28 @@ export class Archives {
     const { store, clock } = this.#house;
     if (verification.wrong.length === 0)
       for (const read of [id, ...(await this.#membersOf(id))]) putRight(store, read, clock.nowMs());
-    else for (const spoilt of [id, ...(await this.#naming(verification.wrong))]) putWrong(store, spoilt, clock.nowMs());
+    else {
+      // First: the others may not be told now.
+      putWrong(store, id, clock.nowMs());
+      for (const spoilt of await this.#naming(verification.wrong)) putWrong(store, spoilt, clock.nowMs());
+    }
     return verification;
   }
 
-  /** Archives share their blobs: whatever names a wrong one is no longer known to be right, and none is pruned for its sake. */
+  /** Archives share their blobs: whatever names a wrong one is no longer known to be right, and none is pruned for its sake. Throws what keeps
+   * one from being read: it may be among them. */
   async #naming(wrong: Verification['wrong']): Promise<readonly string[]> {
     const digests = new Set(wrong.map((one) => one.digest));
     const found: string[] = [];
     for (const { id, kind } of await this.#own.list()) {
       if (digests.has(id)) found.push(id);
       if (kind !== 'archive') continue;
-      // One that cannot be read is listed as damaged, and was removed meanwhile.
-      const read = await this.#own.manifest(id).catch(() => null);
+      const read = await this.#own.manifest(id).catch((error: unknown) => {
+        // Removed meanwhile, or listed as damaged from now on.
+        if (error instanceof Fault && (error.code === 'ARCHIVE_MISSING' || error.code === 'ARCHIVE_DAMAGED'))
+          return null;
+        throw error;
+      });
       if (read !== null && blobsOf(readManifest(read.bytes)).some((blob) => digests.has(blob.digest))) found.push(id);
     }
     return found;
@@ -179,13 +188,11 @@ export class Archives {
         verdicts.push({ ...verdict, stack: name });
     }
     if (remove) {
-      for (const { id, isKept } of verdicts) {
-        // Somebody may have come to need it while others were removed.
-        if (isKept || (await this.#needed()).has(id)) continue;
-        await this.#take(id).catch((error: unknown) => {
-          // A group that names it was stored since: it stays, and the others go.
-          if (!(error instanceof Fault && error.code === 'ARCHIVE_IN_USE')) throw error;
-        });
+      for (const [index, { id, stack: of, isKept }] of verdicts.entries()) {
+        if (isKept) continue;
+        // Somebody may have come to need it while others were removed: it stays, and the others go.
+        const why = (await this.#needed()).get(id) ?? (await this.#takeUnlessNamed(id));
+        if (why !== null) verdicts[index] = { id, stack: of, isKept: true, why: [`pinned by ${why}`] };
       }
       await this.#own.collect();
     }
@@ -216,6 +223,17 @@ export class Archives {
       if (asFault(error, 'ARCHIVE_FAILED').code !== 'ARCHIVE_DAMAGED') throw error;
     });
     return removal;
+  }
+
+  /** Null when it is gone, else what names it. */
+  async #takeUnlessNamed(id: string): Promise<string | null> {
+    try {
+      await this.#take(id);
+      return null;
+    } catch (error) {
+      if (!(error instanceof Fault && error.code === 'ARCHIVE_IN_USE')) throw error;
+      return 'a group archive that was stored meanwhile';
+    }
   }
 
   /** From the store, and what is on record of it. */
@@ -302,9 +320,9 @@ export class Archives {
       for (const archive of archives) needed.set(archive, `the drill of ${stack}`);
     for (const { id, archive, endedAtMs } of store.values('clone/').values() as Iterable<CloneRecord>)
       if (endedAtMs === 0 && archive !== null) needed.set(archive, `the request ${id}`);
-    for (const [key, { sinceMs, archives }] of store.values(GROUPING) as Iterable<[string, Grouping]>)
+    for (const { group, sinceMs, archives } of store.values(GROUPING).values() as Iterable<Grouping>)
       if (this.#house.clock.nowMs() - sinceMs < GROUPING_MS)
-        for (const archive of archives) needed.set(archive, `the backup of the group ${key.slice(GROUPING.length)}`);
+        for (const archive of archives) needed.set(archive, `the backup of the group ${group}`);
     // Under way: also when its file is gone from the tip, and of a recover also those whose turn has not come.
     const begun = store.values(INTENTS);
     if (begun.size === 0) return needed;

@@ -9,10 +9,11 @@ export interface GroupBackedUp {
   readonly members: readonly (BackedUp & { readonly stack: string })[];
 }
 
-/** On disk: members of groups whose own archive is yet to come. A killed one is forgotten after a day. */
+/** On disk, one for each run: members of groups whose own archive is yet to come. A killed one is forgotten after a day. */
 export const GROUPING = 'grouping/';
 export const GROUPING_MS = 86_400_000;
 export interface Grouping {
+  readonly group: string;
   readonly sinceMs: number;
   readonly archives: readonly string[];
 }
@@ -34,12 +35,16 @@ export async function backupGroup(
   if (missing !== undefined) throw new Fault('NOT_FOUND', `stack ${missing} of group ${group} is not deployed`);
   const members: (BackedUp & { stack: string })[] = [];
   const sinceMs = clock.nowMs();
+  for (const [old, one] of store.values(GROUPING) as Iterable<[string, Grouping]>)
+    if (sinceMs - one.sinceMs >= GROUPING_MS) store.deleteValue(old);
+  // Of this run alone: another one of the same group, which may fail at once, takes nothing of it away.
+  const key = `${GROUPING}${clock.id()}`;
   try {
     for (const stack of stacks) {
       members.push({ stack, ...(await backup(bench, stack, { signal, note: (line) => note(`${stack}: ${line}`) })) });
       // Hours may pass until the last one is made: no scheduled backup may push the first one beyond `keep`.
-      const grouping: Grouping = { sinceMs, archives: members.map((one) => one.archive) };
-      store.putValue(`${GROUPING}${group}`, grouping);
+      const grouping: Grouping = { group, sinceMs, archives: members.map((one) => one.archive) };
+      store.putValue(key, grouping);
     }
     const { bytes } = encodeGroup({
       format: 'windlass-group',
@@ -58,6 +63,6 @@ export async function backupGroup(
     });
     return { archive: await archives.store.putManifest(bytes, archives.sign(bytes)), members };
   } finally {
-    store.deleteValue(`${GROUPING}${group}`);
+    store.deleteValue(key);
   }
 }
