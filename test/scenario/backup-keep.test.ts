@@ -143,6 +143,23 @@ describe('an archive that work under way reads', () => {
     sim.house.store.deleteValue(key);
     expect(await gone()).toEqual([old]);
   });
+
+  it('is nothing that a request which is over keeps, although its intent was left behind', async () => {
+    const { sim, at, backUp } = await desk();
+    const old = await backUp('one', 'old');
+    await backUp('one', 'new');
+    sim.house.store.putValue('request-intent/r', { operation: 'restore', plan: { archive: old } });
+    const keptWhile = async (state: string): Promise<boolean | undefined> => {
+      const trust = { deploy: 'none', ledger: { snapshot: (id: string) => (id === 'r' ? { state } : null) } };
+      const archives = new Archives({ ...sim.house, trust: trust as never });
+      return (await archives.prune(at, 'one', false)).find((one) => one.id === old)?.isKept;
+    };
+    expect([await keptWhile('scheduled'), await keptWhile('executing'), await keptWhile('withdrawn')]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+  });
 });
 
 describe('a member of a group that is being backed up', () => {

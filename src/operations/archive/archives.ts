@@ -327,9 +327,13 @@ export class Archives {
     const begun = store.values(INTENTS);
     if (begun.size === 0) return needed;
     const { archivesOf } = await import('../trust/request-work.ts');
-    for (const [key, work] of begun)
-      for (const archive of archivesOf(work as RequestWork))
-        needed.set(archive, `the request ${key.slice(INTENTS.length)}`);
+    for (const [key, work] of begun) {
+      const id = key.slice(INTENTS.length);
+      const state = this.#house.trust?.ledger?.snapshot(id)?.state;
+      // Written down before a claim that never came, or not taken away on a full disk.
+      if (state !== undefined && isTerminal(state)) continue;
+      for (const archive of archivesOf(work as RequestWork)) needed.set(archive, `the request ${id}`);
+    }
     return needed;
   }
 
