@@ -114,6 +114,16 @@ describe('an archive that a person wants gone', () => {
     expect(await gone()).toEqual([old]);
   });
 
+  it('is told as gone also when one that was named after it stays', async () => {
+    const { sim, backUp, ids } = await desk();
+    const [first, second] = [await backUp('one', 'first'), await backUp('one', 'second')];
+    sim.house.store.putValue('drilling/d', { stack: 'one', archives: [second] });
+    const done = await windlass(sim, ['backups', 'remove', first, second, '--yes']);
+    expect([done.code === 0, await ids()]).toEqual([false, [second]]);
+    expect(done.out).toContain(`${first.slice(0, 12)}  removed`);
+    expect(done.err).toContain('ARCHIVE_IN_USE');
+  });
+
   it('is nothing that status goes on telling of', async () => {
     const { sim, archives, at, backUp } = await desk();
     const id = await backUp('one');

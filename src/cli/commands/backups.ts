@@ -203,13 +203,17 @@ export const remove: Command = {
     const at = await desk.fleet();
     const isMeant = flags['yes'] === true;
     const removals = [];
-    for (const said of args) removals.push(await archives.removeOne(at, await archives.find(said), isMeant));
-    if (json) io.json(removals);
-    else
-      for (const { id, what, warnings } of removals) {
-        io.data(`${id.slice(0, 12)}  ${isMeant ? 'removed' : 'would go'}: ${oneLine(what)}`);
-        for (const warning of warnings) io.data(`  ${warning}`);
-      }
+    try {
+      for (const said of args) removals.push(await archives.removeOne(at, await archives.find(said), isMeant));
+    } finally {
+      // What is gone is told, also when one after it stays.
+      if (json) io.json(removals);
+      else
+        for (const { id, what, warnings } of removals) {
+          io.data(`${id.slice(0, 12)}  ${isMeant ? 'removed' : 'would go'}: ${oneLine(what)}`);
+          for (const warning of warnings) io.data(`  ${warning}`);
+        }
+    }
     return EXIT.done;
   },
 };
