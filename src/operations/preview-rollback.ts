@@ -3,6 +3,7 @@ import { Fault } from '../core/fault.ts';
 import { neverDeployed } from '../core/spec/unknown-stack.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { isOnRecord } from './gone.ts';
+import { stackAt } from './hook-subject.ts';
 import { type HookPreview, previewHooks } from './hooks-of.ts';
 import { rollbackTarget } from './rollback.ts';
 import type { Judged, Surveyed } from './survey.ts';
@@ -31,9 +32,7 @@ export async function previewRollback(
   if (target === undefined && !isOnRecord(store, stack)) throw neverDeployed(stack);
   if (target === undefined)
     throw new Fault('NOT_FOUND', `stack ${stack} was deployed only once; name a commit with --to`);
-  const at = await bench.reader.read((await source.commit(target)).id);
-  if (!at.fleet.stacks.has(stack))
-    throw new Fault('NOT_FOUND', `commit ${target.slice(0, 12)} holds no readable stack ${stack}`);
+  const { at } = await stackAt(bench, (await source.commit(target)).id, stack);
   const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
   if (!one) throw new Error(`no verdict on ${stack}`);
   const isUndeployed = at.revision.commit === store.applied(stack)?.revision;

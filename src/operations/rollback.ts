@@ -4,6 +4,7 @@ import { Fault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { isSilent } from '../core/status/fault-reason.ts';
 import type { FleetAt } from './fleet-at.ts';
+import { stackAt } from './hook-subject.ts';
 import { InvalidStack } from './resolve.ts';
 import type { Judged } from './survey.ts';
 import { type Refused, refusedKey, type Workbench } from './workbench.ts';
@@ -56,7 +57,8 @@ async function asksForOther(bench: Workbench, stack: string, at: FleetAt, applie
   }
 }
 
-/** A person goes back: the present desired state is refused until it changes, and the stack is judged at `to` (default: `rollbackTarget`). Throws NOT_FOUND when there is nothing to go back to. */
+/** A person goes back: the present desired state is refused until it changes, and the stack is judged at `to` (default: `rollbackTarget`).
+ * Throws NOT_FOUND when there is nothing to go back to. */
 export async function manualRollback(
   bench: Workbench,
   stack: string,
@@ -74,9 +76,7 @@ export async function manualRollback(
   const { trust } = bench.house;
   if (trust && trust.deploy !== 'none' && !(await source.descends(at.revision.commit, commit)))
     throw new Fault('NOT_VERIFIED', `commit ${commit.slice(0, 12)} is no part of what was accepted`);
-  const instead = await bench.reader.read(commit);
-  if (!instead.fleet.stacks.has(stack))
-    throw new Fault('NOT_FOUND', `commit ${commit.slice(0, 12)} holds no readable stack ${stack}`);
+  await stackAt(bench, commit, stack);
   const { desired } = await bench.resolver.resolve(spec, at);
   await source.pin(`stack-${stack}-instead`, commit);
   store.putValue(refusedKey(stack), {
