@@ -6,6 +6,7 @@ import { type ApiClient, aborted } from '../compose/api-client.ts';
 import { chownVolumeRoot, helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
 import { moving } from './stall.ts';
+import { removeAfter } from './sweep-helpers.ts';
 import { writeTar } from './tar-command.ts';
 import { nameOf, type Place, type Way } from './way.ts';
 
@@ -84,6 +85,7 @@ export function openEngineArchive(options: {
     },
     async *read(place, { signal, onNotCaptured }) {
       const { id } = await container(place, signal);
+      let hasFailed = false;
       try {
         const answer = await client.stream({
           method: 'GET',
@@ -102,19 +104,26 @@ export function openEngineArchive(options: {
           answer.destroy();
         }
         for (const words of ENGINE_LOSES_READING) onNotCaptured(words);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
       } finally {
-        await remove(id);
+        await removeAfter(remove(id), hasFailed);
       }
     },
     async write(place, tar, { signal, root }) {
       const { id, image } = await container(place, signal);
+      let hasFailed = false;
       try {
         // The docker client, because it takes a body of unknown length.
         const args = ['cp', '--quiet', '-', `${id}:${MOUNT_POINT}`];
         const child = await programs.spawnStream({ program: 'docker', args, cwd: '/', env, signal });
         await writeTar(child, tar, { signal, what: nameOf(place), stallMs });
+      } catch (error) {
+        hasFailed = true;
+        throw error;
       } finally {
-        await remove(id);
+        await removeAfter(remove(id), hasFailed);
       }
       // The entry of the root itself is left out by the engine.
       if (root !== null && place.kind === 'volume') await chownVolumeRoot(client, place.name, root, image, signal);

@@ -7,6 +7,7 @@ import type { ApiClient } from '../compose/api-client.ts';
 import { refusal } from '../compose/refusal.ts';
 import { helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
+import { removeAfter } from './sweep-helpers.ts';
 import { createArguments, extractArguments, readTar, TAR_ENVIRONMENT, writeTar } from './tar-command.ts';
 import { nameOf, type Place, type Way } from './way.ts';
 
@@ -85,15 +86,6 @@ export function openHelperContainer(options: {
     }
   }
 
-  /** After a failure that failure is what is told: a helper that cannot be ended now is swept later. */
-  async function removeAfter(name: string, hasFailed: boolean): Promise<void> {
-    try {
-      await remove(name);
-    } catch (error) {
-      if (!hasFailed) throw error;
-    }
-  }
-
   async function hasGnuTar(id: string, signal: AbortSignal): Promise<boolean> {
     const known = probed.get(id);
     if (known !== undefined) return known;
@@ -133,7 +125,7 @@ export function openHelperContainer(options: {
         hasFailed = true;
         throw ofTheClient(error);
       } finally {
-        await removeAfter(name, hasFailed);
+        await removeAfter(remove(name), hasFailed);
       }
     },
     async write(place, tar, { signal, hasTrustedAttributes }) {
@@ -148,7 +140,7 @@ export function openHelperContainer(options: {
         hasFailed = true;
         throw ofTheClient(error);
       } finally {
-        await removeAfter(name, hasFailed);
+        await removeAfter(remove(name), hasFailed);
       }
     },
   };

@@ -21,6 +21,15 @@ async function remove(client: ApiClient, { Id: id }: Helper, signal: AbortSignal
   await client.send({ method: 'DELETE', path: `/containers/${id}`, query, accept: [404, 409], signal });
 }
 
+/** After a failure that failure is what is told: a helper that cannot be taken away now is swept later. */
+export async function removeAfter(removing: Promise<void>, hasFailed: boolean): Promise<void> {
+  try {
+    await removing;
+  } catch (error) {
+    if (!hasFailed) throw error;
+  }
+}
+
 /** One whose owner may still live, or that names none, stays. Names of those that are gone. */
 export async function sweepHelpers(
   client: ApiClient,

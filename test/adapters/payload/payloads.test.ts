@@ -45,6 +45,7 @@ class FakeEngine {
   readonly dir = realpathSync(mkdtempSync(join(tmpdir(), 'wlt-payload-')));
   readonly volumes = new Map<string, FakeVolume>();
   readonly calls: string[] = [];
+  images: readonly { readonly Id: string }[] = [];
   readonly #server: Server;
   id = 'engine-one';
 
@@ -56,6 +57,8 @@ class FakeEngine {
       request.on('end', () => {
         const path = (request.url ?? '').replace(/^\/v[\d.]+/, '').replace(/\?.*/, '');
         if (request.method !== 'GET') this.calls.push(`${request.method} ${path}`);
+        // Of the helper of the engine's archive API: it begins, and says no more.
+        if (path.endsWith('/archive')) return void answer.writeHead(200).write('tar');
         const [status, body] = this.#answer(request.method ?? '', path, Buffer.concat(chunks).toString());
         answer.writeHead(status, { 'content-type': 'application/json' }).end(body === null ? '' : JSON.stringify(body));
       });
@@ -89,7 +92,9 @@ class FakeEngine {
   #answer(method: string, path: string, body: string): [number, unknown] {
     if (path === '/version') return [200, { ApiVersion: '1.45', MinAPIVersion: '1.24', Version: '26.1' }];
     if (path === '/info') return [200, { ID: this.id, DockerRootDir: this.dir }];
-    if (path === '/images/json') return [200, []];
+    if (path === '/images/json') return [200, this.images];
+    if (path === '/containers/create') return [201, { Id: 'helper' }];
+    if (path === '/containers/helper') return [500, { message: 'it is stuck' }];
     if (path === '/system/df') {
       return [
         200,
@@ -326,6 +331,14 @@ describe('reading a volume', () => {
     writeFileSync(join(engine.add('data'), 'f'), 'content');
     const fault = await faultOf(read(payloads({ programs: tarThat(script), stallMs: 300 }), 'data'));
     expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume data') });
+  });
+
+  it('tells of an engine that stands still, also when its helper cannot be taken away', async () => {
+    engine.add('data');
+    engine.images = [{ Id: 'any' }];
+    const fault = await faultOf(read(payloads({ ways: ['engine-api'], stallMs: 300 }), 'data'));
+    expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume data') });
+    expect(engine.calls).toContain('DELETE /containers/helper');
   });
 
   it('does not blame tar while whoever takes its bytes takes his time', async () => {
