@@ -288,7 +288,8 @@ export class Controller {
         if (typeof accepted !== 'string') return;
         at = await this.#bench.reader.read(accepted);
       } else await accept(this.#house, tip);
-      if (denied === null) await this.#await(tip);
+      // Also where the newest commit is denied: what a request of the one that counts is to bring back is not made empty meanwhile.
+      if (at) await this.#await(at.revision.commit);
       this.#at = at;
     } catch (error) {
       this.#settleFleet({ kind: 'source-unreachable', fault: asFault(error, 'GIT_OBJECT_MISSING') });

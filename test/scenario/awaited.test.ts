@@ -4,12 +4,14 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
+import { Controller } from '../../src/controller/controller.ts';
 import { encodeGroup } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
 import type { Request } from '../../src/core/spec/request.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { holdLeases } from '../../src/operations/leases.ts';
+import { accept } from '../../src/operations/lineage.ts';
 import { awaitedStacks, settleAwaited } from '../../src/operations/trust/awaited.ts';
 import { runRequests } from '../../src/operations/trust/run-requests.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
@@ -118,6 +120,19 @@ describe('a stack whose data a request is to bring', () => {
     const why = 'the request back brings it back from an archive first';
     expect(await plan()).toEqual({ work: [], held: { one: why, two: why } });
     expect(await plan({ withoutData: true })).toEqual({ work: ['one', 'two'], held: {} });
+  });
+
+  it('is not made by a controller that starts while the newest commit is denied either', async () => {
+    const { world, house, plan, tip } = await bare();
+    await accept(house, tip);
+    world.sim.source.push({ 'README.md': 'another history' }, []);
+    const controller = new Controller({ house, pollMs: 1_000, intervalMs: 1_000, log: () => {} });
+    await world.sim.run(controller.start());
+    await world.sim.run(world.sim.clock.sleep(10_000));
+    await world.sim.run(controller.stop());
+    expect(house.store.conditions('@fleet')).toMatchObject([{ reason: 'HistoryRewritten' }]);
+    expect(['one', 'two'].map((name) => house.store.attempt(name) ?? house.store.applied(name))).toEqual([null, null]);
+    expect((await plan()).work).toEqual([]);
   });
 
   it('is awaited still while a copy of the request holds it, which anybody may push', async () => {
