@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readManifest } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
@@ -202,6 +202,7 @@ describe('a restore in place', () => {
   it('is not begun where its data does not fit beside what is live: on the disk of the engine, of the folders, or of both', async () => {
     const { world, archive } = await shop();
     const disk = (id: string, freeBytes: number) => ({ id, path: `/disk/${id}`, freeBytes });
+    const reads = vi.spyOn(world.archives, 'verify');
     // A volume and a folder, of ten bytes each.
     for (const [volumes, folders, full] of [
       [disk('a', 9), disk('b', 1e9), 'a'],
@@ -215,6 +216,8 @@ describe('a restore in place', () => {
         message: expect.stringContaining(`/disk/${full}`),
       });
     }
+    // A request that waits for room is planned at each look, and an archive is large.
+    expect(reads).not.toHaveBeenCalled();
     for (const [volumes, folders] of [
       [disk('a', 10), disk('b', 10)],
       [disk('a', 20), disk('a', 20)],

@@ -1,5 +1,6 @@
 // Plan of a restore: reads every blob, renders what the archive holds under the name of its target, and looks at everything that could stand
-// in its way, before anything is touched. Changes nothing; its answer is plain JSON without secrets.
+// in its way, before anything is touched. Changes nothing, and remembers an archive that it found damaged; its answer is plain JSON without
+// secrets.
 import { blobsOf, type Manifest, type ReadArchive, readManifest } from '../../core/archive/manifest.ts';
 import { fieldChanges } from '../../core/diff/diff.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
@@ -125,6 +126,8 @@ export async function planRestore(
     );
   if (manifest.runtime !== 'compose')
     throw new Fault('USAGE', `the archive is of a stack on ${manifest.runtime}, which is not restored by this version`);
+  // First: what does not fit is asked for again and again, and reading all of it takes long.
+  await checkRoom(house, [manifest], signal);
   const verified = await archives.store.verify(id, signal);
   if (verified.wrong.length > 0) {
     putWrong(store, id, house.clock.nowMs());
@@ -193,7 +196,6 @@ export async function planRestore(
     if (wanted && !wanted.external) volumes.push({ ...one, hash: wanted.hash });
     else lines.push(`volume ${one.key} is in the archive, but the stack does not mount it: left out`);
   }
-  await checkRoom(house, [manifest], signal);
   const plan: RestorePlan = {
     archive: id,
     stack: manifest.stack,
