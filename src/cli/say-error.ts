@@ -1,7 +1,6 @@
 // Say error: the one place where a failure becomes words and an exit code.
 import { Fault } from '../core/fault.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
-import { StalePlanError } from '../engine/digest.ts';
 import { CancelledError, DeclinedError } from '../engine/pipeline.ts';
 import { UsageError } from './command.ts';
 import { EXIT, exitOf } from './exit.ts';
@@ -20,7 +19,6 @@ export function sayError(io: Io, error: unknown): number {
     io.words('declined: nothing was changed');
     return EXIT.declined;
   }
-  if (error instanceof StalePlanError) return sayError(io, new Fault('PLAN_STALE', error.message));
   if (error instanceof CancelledError) return sayError(io, new Fault('CANCELLED', 'stopped before it was done'));
   if (error instanceof Fault) {
     io.words(formatFault(inWords, error));

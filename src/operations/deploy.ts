@@ -5,7 +5,7 @@ import { asFault, Fault } from '../core/fault.ts';
 import { formatChange } from '../core/plan/format.ts';
 import type { Applied } from '../core/state/applied.ts';
 import type { RunRecord } from '../core/status/event.ts';
-import { assertFresh, planDigest } from '../engine/digest.ts';
+import { planDigest } from '../engine/digest.ts';
 import { CancelledError } from '../engine/fan-out.ts';
 import { multiplex, type Observer } from '../engine/observer.ts';
 import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
@@ -105,9 +105,6 @@ export interface DeployOptions {
   readonly confirm?: () => Promise<boolean> | boolean;
   readonly preview?: (text: string) => void;
   readonly dryRun?: boolean;
-  readonly skipPhases?: readonly string[];
-  /** A digest that somebody saw; refused when the plan is another one now. */
-  readonly expected?: string;
   readonly worker?: DeployRun['worker'];
   readonly superseded?: DeployRun['superseded'];
   readonly cut?: DeployRun['cut'];
@@ -126,7 +123,7 @@ export interface DeployOutcome {
   readonly removed: readonly RunRecord[];
 }
 
-/** Runs the deploy of `judged`. Throws DeclinedError, StalePlanError, Fault LOCK_HELD; what fails or is cancelled per stack is in the outcome. */
+/** Runs the deploy of `judged`. Throws DeclinedError, Fault LOCK_HELD; what fails or is cancelled per stack is in the outcome. */
 export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const { bench, judged } = options;
   const { house } = bench;
@@ -134,7 +131,6 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   const plan = planDeploy(judged, options.layers, house.settings.concurrency);
   const removed: RunRecord[] = [];
   const removing = new Map<string, Promise<void>>();
-  if (options.expected !== undefined) assertFresh(options.expected, plan.digest);
   const id = clock.id();
   const run: DeployRun = {
     id,
@@ -213,7 +209,6 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     await execWithConfirm(Plan.fromData(plan.data, { steps: deploySteps(run) }), {
       planId: id,
       dryRun: options.dryRun ?? false,
-      skipPhases: options.skipPhases ?? [],
       ...(options.signal ? { signal: options.signal } : {}),
       ...(options.stop ? { stop: options.stop } : {}),
       ...(options.confirm ? { confirm: options.confirm } : {}),

@@ -47,8 +47,14 @@ async function asksForOther(bench: Workbench, stack: string, at: FleetAt, applie
   const now = await bench.effective(stack, at);
   const wanted = now.fleet.stacks.get(stack);
   if (!wanted || now.revision.commit === applied.revision) return false;
-  const before = (await bench.reader.read(applied.revision)).fleet.stacks.get(stack);
-  if (before?.sourceDigest === wanted.sourceDigest) return false;
+  try {
+    const before = (await bench.reader.read(applied.revision)).fleet.stacks.get(stack);
+    if (before?.sourceDigest === wanted.sourceDigest) return false;
+  } catch (error) {
+    // Lost from the repository, as after a forced push: there is no way back to it.
+    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    throw error;
+  }
   try {
     return (await bench.resolver.resolve(wanted, now)).desired.digest !== applied.desired.digest;
   } catch (error) {

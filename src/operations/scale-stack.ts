@@ -70,16 +70,6 @@ export async function scaleStack(
     };
     const options = { signal, attempt: record.startedAtMs, ended };
     await withHooks(bench, { ...judged, runs: 'this' }, 'scale', options, scaleAll);
-    recordNow({ endedAtMs: clock.nowMs(), outcome: 'succeeded' });
-    store.appendEvent({
-      atMs: clock.nowMs(),
-      stack: judged.name,
-      level: 'info',
-      reason: 'ScaledByHand',
-      message: done.map(lineOf).join(', '),
-      revision,
-    });
-    return done;
 
     async function scaleAll(): Promise<void> {
       // After the hooks: they may have left another count than there was.
@@ -110,6 +100,17 @@ export async function scaleStack(
   } finally {
     leases.release();
   }
+  // It is done, whether or not that can be written down.
+  recordNow({ endedAtMs: clock.nowMs(), outcome: 'succeeded' });
+  store.appendEvent({
+    atMs: clock.nowMs(),
+    stack: judged.name,
+    level: 'info',
+    reason: 'ScaledByHand',
+    message: done.map(lineOf).join(', '),
+    revision,
+  });
+  return done;
 }
 
 const lineOf = ({ service, before, after }: Scaled): string => `${service}: ${before} → ${after}`;

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { behaviours } from '../../src/adapters/sim/behaviour.ts';
 import { everDeployed, goneOf } from '../../src/operations/gone.ts';
-import { manualRollback } from '../../src/operations/rollback.ts';
+import { manualRollback, rollbackTarget } from '../../src/operations/rollback.ts';
 import { settleStack } from '../../src/operations/settle-stack.ts';
 import type { Judged } from '../../src/operations/survey.ts';
 import { uninstall } from '../../src/operations/uninstall.ts';
@@ -75,6 +75,21 @@ describe('converging', () => {
     settleStack(sim.house, 'shop', { judged: shop, newest, outcome: { kind: 'in-sync' }, failures: 0 });
     const ready = sim.house.store.conditions('shop').find((one) => one.type === 'Ready');
     expect(ready).toMatchObject({ reason: 'RolledBack', revision: at.revision.commit });
+  });
+
+  it('goes back to what came before when the commit of what runs is lost', async () => {
+    const sim = await deployed();
+    const first = await sim.source.fetch();
+    sim.source.push({ 'stacks/shop/compose.yaml': two('windlass-test/web:1') });
+    await sim.apply();
+    const second = await sim.source.fetch();
+    sim.source.push({ 'stacks/shop/compose.yaml': two('windlass-test/web:2') });
+    const newest = await sim.source.fetch();
+    const at = await sim.bench.reader.read(newest);
+    expect(await rollbackTarget(sim.bench, 'shop', at)).toBe(second);
+    sim.source.lose(second);
+    sim.crash();
+    expect(await rollbackTarget(sim.bench, 'shop', await sim.bench.reader.read(newest))).toBe(first);
   });
 
   it('a stack whose first deploy never ended well is taken away when it leaves the fleet', async () => {

@@ -284,6 +284,21 @@ describe('the phases of an operation', () => {
     expect(counts(sim)).toEqual({ web: 3, side: 1 });
   });
 
+  it('a scale by hand that is done did not fail because it could not be told', async () => {
+    const sim = open();
+    sim.source.push(files('  post_uninstall: [{ job: say }]\n'));
+    await succeeded(sim);
+    sim.house.store.putHold('shop', { kind: 'suspended', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    const [judged] = await sim.survey();
+    if (judged?.kind !== 'judged') throw new Error('not judged');
+    sim.house.store.appendEvent = () => {
+      throw new Error('the disk is full');
+    };
+    const scaling = scaleStack(sim.bench, judged, new Map([['web', 2]]), new AbortController().signal);
+    await expect(sim.run(scaling)).rejects.toThrow('the disk is full');
+    expect(newest(sim)).toMatchObject({ operation: 'scale', outcome: 'succeeded', changes: ['web: 1 → 2'] });
+  });
+
   it('a volume that a job made before an uninstall is told as left behind', async () => {
     const sim = open();
     sim.source.push({

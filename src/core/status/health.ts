@@ -19,11 +19,13 @@ export interface Health {
   readonly roles: Readonly<Record<string, 'running' | 'completed'>>;
 }
 
-/** What ended of more than there are to be is to be removed, and says nothing of how the service is. */
+/** What ended of more than there are to be, or beside another one of its number, is to be removed, and says nothing of how the service is. */
 function countedOf(service: DesiredService, containers: readonly ObservedContainer[]): readonly ObservedContainer[] {
   const ended = (one: ObservedContainer): boolean => one.state === 'exited' || one.state === 'dead';
-  return containers
-    .filter((one) => one.service === service.name && one.configHash !== '')
+  const all = containers.filter((one) => one.service === service.name && one.configHash !== '');
+  const alive = new Set(all.filter((one) => !ended(one)).map((one) => one.number));
+  return all
+    .filter((one) => !ended(one) || !alive.has(one.number))
     .sort((left, right) => left.number - right.number)
     .filter((one, index) => index < service.replicas || !ended(one));
 }

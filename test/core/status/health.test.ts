@@ -14,6 +14,11 @@ describe('the health of a service', () => {
     expect(stateOf([one(3, ended), one(1), one(2, ended)])).toBe('healthy');
   });
 
+  it('says nothing of one that ended beside another one of its number', () => {
+    expect(stateOf([one(1, { ...ended, id: 'old' }), one(1), one(2)], 2)).toBe('healthy');
+    expect(stateOf([one(1, { ...ended, id: 'old' }), one(1, ended)])).toBe('failed');
+  });
+
   it('fails when one of those that count has ended, whatever else runs', () => {
     expect(stateOf([one(1, ended), one(2)])).toBe('failed');
     expect(stateOf([one(1), one(2, ended)], 2)).toBe('failed');
