@@ -683,8 +683,9 @@ export class Surface {
       const discards = asks && (await this.#discardsOf(asks));
       views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, discards, items, said });
     };
-    for (const { id } of look.ledger.snapshots()) if (only === undefined || only === id) await add(id, null);
-    for (const { id, evaluation } of look.requests) if (only === undefined || only === id) await add(id, evaluation);
+    const judged = new Map(look.requests.map(({ id, evaluation }) => [id, evaluation]));
+    for (const id of new Set([...look.ledger.snapshots().map((one) => one.id), ...judged.keys()]))
+      if (only === undefined || only === id) await add(id, judged.get(id) ?? null);
     for (const { id, evaluation } of look.misnamed)
       if (only === undefined || only === id)
         views.set(id, { id, snapshot: null, evaluation, claimed: null, discards: null, items: [], said: [] });

@@ -110,19 +110,16 @@ function tellGone({ house }: Workbench, look: TrustLook, told: Tell): void {
   const { store, clock, redact } = house;
   const { ledger, there, tip, requests } = look;
   const gone = ledger.snapshots().filter(({ id, state }) => !there.has(id) && isReachable(state, 'scheduled'));
+  const claimed = new Map(gone.length === 0 ? [] : ledger.claims().map((one) => [one.subject, one.id]));
   for (const before of gone) {
     const { id, history, subject } = before;
     if (history.every(({ state }) => state === 'observed' || state === 'verifying')) {
       ledger.forget(id);
       continue;
     }
-    const claim = subject === null ? undefined : ledger.claims().find((one) => one.subject === subject);
+    const claim = subject === null ? undefined : claimed.get(subject);
     const twin = requests.find(({ evaluation }) => subject !== null && evaluation.subject === subject);
-    const also = claim
-      ? `; the same bytes ${ranAs(ledger, claim.id)}`
-      : twin
-        ? `; ${twin.path} holds the same bytes`
-        : '';
+    const also = claim ? `; the same bytes ${ranAs(ledger, claim)}` : twin ? `; ${twin.path} holds the same bytes` : '';
     const isNews = before.reason !== LEFT_BRANCH;
     const since = isNews ? tip : (/ at commit ([0-9a-f]+)/.exec(before.detail)?.[1] ?? tip);
     const detail = `${requestPath(id)} is no longer on the branch at commit ${since.slice(0, 12)}${also}`;
