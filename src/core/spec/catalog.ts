@@ -1,4 +1,5 @@
 // Catalog: apps by name, the repository's own before the bundled ones. A broken app is told by its diagnostics, never left out.
+import { isPre } from '../hook/phase.ts';
 import type { TreeEntry } from '../state/listing.ts';
 import type { App } from './app.ts';
 import { declarationMistakes } from './app-vars.ts';
@@ -127,7 +128,7 @@ export function hookMistakes(
               services ?? [],
               checked.place([...at, ...inside], verb === 'scale' ? 'key' : 'value'),
               // What runs before a change runs beside what is deployed, which may have had it.
-              phase.startsWith('pre_') ? 'warning' : 'error',
+              isPre(phase) ? 'warning' : 'error',
             ),
           );
       const unrun = 'exec' in action ? commandMistake(action.exec.command) : null;
