@@ -37,10 +37,19 @@ export async function deployedSubject(bench: Workbench, applied: Applied, signal
 }
 
 const AGAIN_MS = 1_000;
-/** Trouble that no later try ends: the objects are gone, or this Windlass cannot read any more what they say. */
+/** Proved: the source answered that it has no such object, or this Windlass itself cannot read any more what the commit says. That a program
+ * ended without an answer proves nothing, and of Compose it cannot be told apart from what it says of a file. */
 const isLost = (error: unknown): error is Error =>
-  error instanceof InvalidStack ||
-  (error instanceof Fault && (error.code === 'GIT_OBJECT_MISSING' || error.code === 'NOT_FOUND'));
+  error instanceof InvalidStack
+    ? !isOfCompose(error)
+    : error instanceof Fault &&
+      (error.code === 'NOT_FOUND' || (error.code === 'GIT_OBJECT_MISSING' && 'oid' in error.data));
+
+const isOfCompose = ({ diagnostics }: InvalidStack): boolean =>
+  diagnostics.some(({ code }) => code.startsWith('COMPOSE_'));
+
+const isUnreadable = (error: unknown): boolean =>
+  error instanceof InvalidStack || (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') || isLost(error);
 
 /** The same, or why nobody can tell any more what the stack declared. */
 export async function deployedOrLost(
@@ -52,12 +61,27 @@ export async function deployedOrLost(
     try {
       return await deployedSubject(bench, applied, signal);
     } catch (error) {
-      if (!isLost(error)) throw error;
-      if (tries > 1) return { lost: lossOf(bench, applied, error) };
-      // A client of git that is killed says the same: once more, before anything is given up for it.
+      if (!isUnreadable(error)) throw error;
+      if (tries > 1) {
+        if (isLost(error)) return { lost: lossOf(bench, applied, error) };
+        throw error instanceof InvalidStack ? unresolved(bench, applied, error) : error;
+      }
+      // Once more before anything is given up for it: most trouble that reads like this is of the moment.
       await bench.house.clock.sleep(AGAIN_MS, signal);
     }
 }
+
+const unresolved = ({ house }: Workbench, { stack, revision }: Applied, error: InvalidStack): Fault =>
+  new Fault(
+    'COMPOSE_FAILED',
+    `the hooks of ${stack} cannot be made ready at ${revision.slice(0, 12)}: ${house.redact(error.message)}`,
+    {
+      data: {
+        cure: 'it is tried again by itself; where this Compose refuses that commit for good, deploy one that it takes, and go on from there',
+      },
+      cause: error,
+    },
+  );
 
 const lossOf = ({ house }: Workbench, { revision }: Applied, error: Error): string =>
   `the commit ${revision.slice(0, 12)} that it was deployed from ${error instanceof InvalidStack ? 'cannot be read any more' : 'is lost'}: ${house.redact(error.message)}`;

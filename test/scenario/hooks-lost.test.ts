@@ -91,11 +91,43 @@ describe('an uninstall', () => {
     expect(record.message).toBe('');
   });
 
-  it('is not done without its hooks for trouble that passes', async () => {
-    const { sim, applied } = await lost(GONE);
-    sim.source.commit = () => Promise.reject(new Fault('GIT_UNREACHABLE', 'no answer'));
+  it.each<[string, (sim: SimHouse) => void, string]>([
+    [
+      'a source that does not answer',
+      ({ source }) => {
+        source.commit = () => Promise.reject(new Fault('GIT_UNREACHABLE', 'no answer'));
+      },
+      'no answer',
+    ],
+    [
+      'a client of git that is killed each time',
+      ({ source }) => {
+        source.commit = () => Promise.reject(new Fault('GIT_OBJECT_MISSING', 'git ended while it read'));
+      },
+      'git ended while it read',
+    ],
+    [
+      'a Compose that is killed each time',
+      ({ house }) => {
+        // What it says is the same as of a file that it refuses.
+        const words = 'Docker Compose ended with exit code -1';
+        house.runtime.resolve = () => Promise.reject(new Fault('COMPOSE_INVALID', words));
+      },
+      'Docker Compose ended with exit code -1',
+    ],
+  ])('is not done without its hooks for trouble that may pass: %s', async (_what, harm, words) => {
+    const sim = new SimHouse();
+    houses.push(sim);
+    sim.source.push(files());
+    await sim.apply();
+    sim.source.push(GONE);
+    const applied = sim.house.store.applied('shop')!;
+    sim.crash();
+    // As after an update of Compose: nothing that was resolved before is good any more.
+    sim.house.store.putResolved({ ...sim.house.store.resolved('shop')!, inputDigest: 'other' });
+    harm(sim);
     const work = uninstall(sim.bench, applied, 'test', new AbortController().signal);
-    await expect(sim.run(work)).rejects.toMatchObject({ code: 'GIT_UNREACHABLE' });
+    await expect(sim.run(work)).rejects.toThrow(words);
     expect(sim.house.store.applied('shop')).not.toBeNull();
     expect(sim.world.containersOf('shop')).not.toEqual([]);
   });

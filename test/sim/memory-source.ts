@@ -90,7 +90,7 @@ export class MemorySource implements Source {
 
   async blob(oid: string, maxBytes: number): Promise<Uint8Array> {
     const bytes = this.#blobs.get(oid);
-    if (!bytes) throw new Fault('GIT_OBJECT_MISSING', `there is no object ${oid}`);
+    if (!bytes) throw new Fault('GIT_OBJECT_MISSING', `there is no object ${oid}`, { data: { oid } });
     if (bytes.length > maxBytes) throw new Fault('GIT_TOO_LARGE', `object ${oid} has ${bytes.length} bytes`);
     return bytes;
   }
@@ -126,7 +126,7 @@ export class MemorySource implements Source {
 
   #get(id: string): { facts: CommitFacts; listing: Listing } {
     const found = this.#commits.get(id);
-    if (!found) throw new Fault('GIT_OBJECT_MISSING', `there is no commit ${id}`);
+    if (!found) throw new Fault('GIT_OBJECT_MISSING', `there is no commit ${id}`, { data: { oid: id } });
     return found;
   }
 }
