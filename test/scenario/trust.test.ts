@@ -1194,6 +1194,34 @@ describe('a flood of commits with words of statements', () => {
     expect([await verdict(), await version()]).toEqual([null, 2]);
   }, 120_000);
 
+  it('about a policy, of tags, keeps no admin from bringing the version into effect by tags that come after it', async () => {
+    const fleet = await open({ deploy: 'head' });
+    const text = fleet.policy(2);
+    const main = fleet.commit({ 'trust/policy/v0002.yaml': text }, 'draft', 'anna');
+    const subject = fleet.subject('trust/policy/v0002.yaml');
+    const policy = fleet.subject('trust/policy/v0001.yaml');
+    const message = fleet.message('policy', subject, { policy });
+    const tags = Array.from(
+      { length: 501 },
+      (_, at) =>
+        `tag windlass/a${at}\nfrom ${main}\ntagger M <m@example.org> ${1_700_000_000 + at} +0000\ndata ${message.length}\n${message}\n`,
+    );
+    execFileSync('git', ['fast-import', '--quiet'], { cwd: fleet.clone, input: tags.join('') });
+    const { house } = fleet.bench;
+    const version = async () => {
+      fleet.git('push', '-q', 'origin', '--tags');
+      return (await lookAtTrust(house, await house.source.fetch())).chain.effective?.version;
+    };
+    expect(await version()).toBe(1);
+    const file = join(fleet.dir, 'tag');
+    for (const key of ['anna', 'bert']) {
+      writeFileSync(file, fleet.message('policy', subject, { policy }));
+      fleet.git('tag', '-u', join(fleet.dir, key), '--cleanup=verbatim', '-F', file, `windlass/policy/${key}`);
+    }
+    expect(await version()).toBe(2);
+    expect(await version()).toBe(2);
+  }, 60_000);
+
   it('about a version that nobody reads is not read again for each file that could be one', async () => {
     const fleet = await open({ deploy: 'head' });
     fleet.commit({}, 'vouch', 'anna');

@@ -83,11 +83,14 @@ async function tagsOf(
       return { words: before, incomplete: error };
     throw error;
   }
-  const known = new Map(before.map((one) => [one.oid, one]));
-  if (oids.length === known.size && oids.every((oid) => known.has(oid))) return { words: before, incomplete: null };
-  const fresh = oids.filter((oid) => !known.has(oid));
-  for await (const one of wordsOfAll(house, fresh)) known.set(one.oid, one);
-  return { words: [...new Set(oids)].flatMap((oid) => known.get(oid) ?? []), incomplete: null };
+  const there = new Set(oids);
+  const known = new Set(before.map((one) => one.oid));
+  if (there.size === known.size && oids.every((oid) => known.has(oid))) return { words: before, incomplete: null };
+  // Whatever name it has: who signs after a flood comes before it.
+  const unknown = [...there].filter((oid) => !known.has(oid));
+  const fresh: Words[] = [];
+  for await (const one of wordsOfAll(house, unknown)) fresh.push(one);
+  return { words: [...fresh, ...before.filter((one) => there.has(one.oid))], incomplete: null };
 }
 
 async function* wordsOfAll(house: House, oids: readonly string[]): AsyncGenerator<Words> {
