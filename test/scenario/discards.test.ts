@@ -94,6 +94,8 @@ describe('a request', () => {
     const lost = await asked(() => ({ kind: 'Restore', stack: 'shop', archive: 'a'.repeat(64) }));
     const { discards } = JSON.parse((await windlass(lost.sim, ['requests', 'back', '-o', 'json'])).out);
     expect(discards).toBeNull();
+    // Nothing said would sound like nothing lost.
+    expect((await windlass(lost.sim, ['requests', 'back'])).out).toMatch(/^ {2}discards {3}cannot be told/m);
   });
 
   it('that ran is told in the history of its stack with all that its plan said', async () => {

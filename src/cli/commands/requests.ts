@@ -184,6 +184,8 @@ function formatRequest(io: Painter, view: RequestView): string {
     if (type !== 'request' || reason !== request?.reason)
       lines.push(`  said       ${principal} (${type}, ${oid.slice(0, 12)}): ${oneLine(reason)}`);
   for (const one of view.discards ?? []) lines.push(`  discards   ${oneLine(formatDiscard(one))}`);
+  if (view.discards === null && claimed === null && evaluation?.request)
+    lines.push('  discards   cannot be told now, since its archive cannot be read');
   for (const { item, state } of view.items) lines.push(`  item       ${oneLine(item)}: ${oneLine(state)}`);
   for (const mark of snapshot?.history ?? [])
     lines.push(`  ${new Date(mark.atMs).toISOString()}  ${mark.state}${mark.reason ? ` (${mark.reason})` : ''}`);
