@@ -232,6 +232,23 @@ describe('a stack whose data a request is to bring', () => {
   });
 });
 
+describe('a request that waits for room', () => {
+  it('says so once, however the room there is goes up and down, and tells how much there is now', async () => {
+    const { world, house, ledger, tip } = await bare();
+    let free = 4;
+    const diskOf = async (): Promise<never> => {
+      free += 0.1;
+      throw new Fault('PAYLOAD_NO_SPACE', `the data needs 9.0 MiB at /d, and ${free.toFixed(1)} MiB are free`);
+    };
+    const payloads = Object.assign(Object.create(house.payloads) as Payloads, { diskOf });
+    const bench = new Workbench({ ...house, payloads });
+    for (let looks = 0; looks < 3; looks++) await world.sim.run(runRequests(bench, tip, never));
+    expect(ledger.snapshot('back')).toMatchObject({ reason: 'waits', detail: expect.stringContaining('4.3 MiB') });
+    const told = house.store.events({}).filter(({ message }) => message.includes('waits'));
+    expect(told.map(({ message }) => message)).toEqual([expect.stringContaining('4.1 MiB')]);
+  });
+});
+
 describe('a request whose stack somebody else has', () => {
   it('is not spent by that: it goes on when the stack is let go', async () => {
     const { world, house, ledger, tell, run } = await bare();

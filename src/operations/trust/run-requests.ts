@@ -294,14 +294,19 @@ async function runOne(
   }
 }
 
-/** Not spent and not over: it is looked at again. Told once for each reason. */
+/** Not spent and not over: it is looked at again. Told once for each reason, whatever amounts stand in it. */
 function wait(bench: Workbench, look: TrustLook, snapshot: RequestSnapshot, told: Tell, why: string): void {
   if (snapshot.reason === WAITS && snapshot.detail === why) return;
-  const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs: bench.house.clock.nowMs() };
+  const isNews = snapshot.reason !== WAITS || withoutAmounts(snapshot.detail) !== withoutAmounts(why);
+  const sinceMs = isNews ? bench.house.clock.nowMs() : snapshot.sinceMs;
+  const waiting = { ...snapshot, reason: WAITS, detail: why, sinceMs };
   look.ledger.putSnapshot(waiting);
   const at = look.requests.find(({ id }) => id === snapshot.id);
-  if (at) say(bench, at.evaluation, waiting, told);
+  if (at && isNews) say(bench, at.evaluation, waiting, told);
 }
+
+/** Free room is another at each look. */
+const withoutAmounts = (why: string): string => why.replace(/\d+\.\d MiB/g, '');
 
 /** From `claimed` or `executing`, with the lease held. */
 async function act(
