@@ -154,17 +154,20 @@ describe('an archive that work under way reads', () => {
     expect(await gone()).toEqual([old]);
   });
 
-  it('is nothing that a request which is over keeps, although its intent was left behind', async () => {
+  it.each([
+    ['its intent', 'request-intent/r', (archive: string) => ({ operation: 'restore', plan: { archive } })],
+    ['the record of its clone', 'clone/r', (archive: string) => ({ id: 'r', archive, endedAtMs: 0 })],
+  ] as const)('is nothing that a request which is over keeps, although %s was left behind', async (_, key, value) => {
     const { sim, at, backUp } = await desk();
     const old = await backUp('one', 'old');
     await backUp('one', 'new');
-    sim.house.store.putValue('request-intent/r', { operation: 'restore', plan: { archive: old } });
+    sim.house.store.putValue(key, value(old));
     const keptWhile = async (state: string): Promise<boolean | undefined> => {
       const trust = { deploy: 'none', ledger: { snapshot: (id: string) => (id === 'r' ? { state } : null) } };
       const archives = new Archives({ ...sim.house, trust: trust as never });
       return (await archives.prune(at, 'one', false)).find((one) => one.id === old)?.isKept;
     };
-    expect([await keptWhile('scheduled'), await keptWhile('executing'), await keptWhile('withdrawn')]).toEqual([
+    expect([await keptWhile('scheduled'), await keptWhile('executing'), await keptWhile('failed')]).toEqual([
       true,
       true,
       false,

@@ -319,7 +319,7 @@ export class Archives {
     for (const { stack, archives } of drillingRecords(store))
       for (const archive of archives) needed.set(archive, `the drill of ${stack}`);
     for (const { id, archive, endedAtMs } of store.values('clone/').values() as Iterable<CloneRecord>)
-      if (endedAtMs === 0 && archive !== null) needed.set(archive, `the request ${id}`);
+      if (endedAtMs === 0 && archive !== null && !this.#isOver(id)) needed.set(archive, `the request ${id}`);
     for (const { group, sinceMs, archives } of store.values(GROUPING).values() as Iterable<Grouping>)
       if (this.#house.clock.nowMs() - sinceMs < GROUPING_MS)
         for (const archive of archives) needed.set(archive, `the backup of the group ${group}`);
@@ -329,12 +329,17 @@ export class Archives {
     const { archivesOf } = await import('../trust/request-work.ts');
     for (const [key, work] of begun) {
       const id = key.slice(INTENTS.length);
-      const state = this.#house.trust?.ledger?.snapshot(id)?.state;
       // Written down before a claim that never came, or not taken away on a full disk.
-      if (state !== undefined && isTerminal(state)) continue;
+      if (this.#isOver(id)) continue;
       for (const archive of archivesOf(work as RequestWork)) needed.set(archive, `the request ${id}`);
     }
     return needed;
+  }
+
+  /** A request of which nothing will come any more. */
+  #isOver(id: string): boolean {
+    const state = this.#house.trust?.ledger?.snapshot(id)?.state;
+    return state !== undefined && isTerminal(state);
   }
 
   /** By requests that may still be carried out. Throws what keeps them from being read: then nothing is known to be superfluous. */
