@@ -16,14 +16,16 @@ export type Written = Readonly<Record<string, string>>;
 
 export interface Files {
   /** Makes `directory` hold exactly `files` beside what others wrote there. Unchanged files keep their inodes. Returns what is written now.
-   * A file of somebody else, with content that `isKnown` (by the object id that git would give it) does not know, is never replaced. Without
-   * `isKnown` none is known. Throws FILES_FAILED naming the path; nothing is half written then. */
+   * A file of somebody else, with content that `isKnown` (by the object id that git would give it) does not know, is never replaced: throws
+   * FILE_IN_THE_WAY. Without `isKnown` none is known. Throws FILES_FAILED naming the path; no file is half written then, and mostly none at
+   * all. Where some were put in place already, `cut` is told first what is written now. */
   materialize(input: {
     readonly directory: string;
     readonly files: readonly FileToWrite[];
     readonly before: Written;
     readonly read: (oid: string) => Promise<Uint8Array>;
     readonly isKnown?: (oid: string) => Promise<boolean>;
+    readonly cut?: (written: Written) => void;
     readonly signal?: AbortSignal;
   }): Promise<Written>;
   /** A fresh empty folder that only we can read, for one render; removed by `dispose`. */

@@ -121,6 +121,33 @@ describe('the mounted files of a stack', () => {
     expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['precious', '1']);
   });
 
+  it('that the service writes while they are written stay; what was in place by then is put back', async () => {
+    push({ 'conf/c': '2', 'conf/new': 'x', 'data/db': 'seed' });
+    const { source } = sim;
+    const read = source.blob.bind(source);
+    source.blob = async (oid, most) => {
+      const bytes = await read(oid, most);
+      if (Buffer.from(bytes).toString() === 'seed' && isApplying) {
+        mkdirSync(at('data'), { recursive: true });
+        writeFileSync(at('data/db'), 'precious');
+      }
+      return bytes;
+    };
+    let isApplying = false;
+    const progress = {
+      onStepStart: (_phase: string, _target: string, step: string) => {
+        isApplying = step === 'materialize';
+      },
+    };
+    expect(codes(await sim.apply({ progress }))).toEqual(['FILE_IN_THE_WAY']);
+    expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['precious', '1']);
+    expect(() => readFileSync(at('conf/new'))).toThrow(/ENOENT/);
+    source.blob = read;
+    renameSync(at('data/db'), at('data/mine'));
+    expect(codes(await sim.apply())).toEqual([]);
+    expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['seed', '2']);
+  });
+
   it('do not stay behind with what the service wrote there when its folder moves: that is refused, until they are moved', async () => {
     const moved = { 'stacks/shop/compose.yaml': null, 'stacks/shop/conf/c': null };
     const to = { 'shop/compose.yaml': compose(), 'shop/conf/c': '1' };

@@ -5,11 +5,13 @@ import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync } from 'node:fs';
 import {
   chmod,
+  link,
   lstat,
   mkdir,
   open,
   opendir,
   readdir,
+  readlink,
   rename,
   rm,
   rmdir,
@@ -36,6 +38,9 @@ import { ScratchFolders } from './scratch-folders.ts';
 
 const STAGED = /^\.wl-new-[0-9a-f]{24}$/;
 const MAX_LINK_BYTES = 4_096;
+const MEANWHILE = 'was made or changed by somebody else meanwhile';
+/** What a file system answers that has none. */
+const WITHOUT_HARD_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP']);
 const FILES_AT_ONCE = 8;
 /** Edits that were found to be none, by path. */
 const MAX_REMEMBERED = 100_000;
@@ -50,6 +55,8 @@ interface Staged {
   readonly name: string;
   /** Name of the staged copy in the same folder. */
   readonly copy: string;
+  /** May a file that lies in its place now be replaced? Only one that was judged, and is since as it was. */
+  readonly mayGo: (there: BigIntStats) => boolean;
 }
 
 export class ProjectFolders implements Files {
@@ -180,6 +187,8 @@ class Materialization {
   readonly #input: MaterializeInput;
   readonly #isLasting: boolean;
   readonly #written: Record<string, string> = {};
+  /** What was put in place so far, and what was taken away (null). */
+  readonly #changed = new Map<string, string | null>();
 
   constructor(input: MaterializeInput, isLasting: boolean) {
     this.#input = input;
@@ -208,9 +217,19 @@ class Materialization {
       await this.#remove(gone.filter((path) => !isEarly.has(path)));
     } catch (error) {
       for (const [path, list] of staged) await this.#unstage(path, list);
+      if (this.#changed.size > 0) this.#input.cut?.(this.#writtenNow());
       throw error;
     }
     return this.#written;
+  }
+
+  /** Half way. What only lay there already is none of it: another attempt may leave it to whoever made it. */
+  #writtenNow(): Written {
+    const now = { ...this.#input.before };
+    for (const [path, line] of this.#changed)
+      if (line === null) delete now[path];
+      else now[path] = line;
+    return now;
   }
 
   // --- staging
@@ -224,8 +243,8 @@ class Materialization {
         this.#input.signal?.throwIfAborted();
         const name = nameOf(file.path);
         if (await this.#isKept(folder, name, file)) return;
-        await this.#refuseOthers(folder, name, file);
-        const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}` };
+        const mayGo = await this.#judge(folder, name, file);
+        const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}`, mayGo };
         const bytes = await this.#input.read(file.oid);
         staged.push(entry);
         if (file.mode === '120000') await symlink(linkTarget(file.path, bytes), folder.at(entry.copy));
@@ -256,21 +275,29 @@ class Materialization {
   }
 
   /** What an app wrote is data: git may not take its place because it bears the same name. What git knows can be had again. */
-  async #refuseOthers(folder: OpenFolder, name: string, file: FileToWrite): Promise<void> {
-    if (!this.#isLasting) return;
-    const stats = await lookAt(folder, name);
-    // Links and pipes hold nothing; a folder is judged when a file is to take its place.
-    if (!stats?.isFile()) return;
+  async #judge(folder: OpenFolder, name: string, file: FileToWrite): Promise<Staged['mayGo']> {
+    if (!this.#isLasting) return () => true;
     const known = parseLine(this.#input.before[file.path] ?? '');
     const isOurs = known.facts !== '' && known.facts !== OTHERS;
-    if (isOurs && !file.keepsEdits) return;
+    if (isOurs && !file.keepsEdits) return () => true;
+    const stats = await lookAt(folder, name);
+    // Links and pipes hold nothing; a folder is judged when a file is to take its place.
+    if (!stats?.isFile()) return () => false;
     const oid = await oidOf(folder.at(name), stats);
-    if (oid !== null && (oid === known.oid || (await this.#input.isKnown?.(oid)))) return;
-    const what = isOurs
-      ? 'was changed here and in git since it was written'
-      : 'was not written by Windlass and is not in git, which now has another file of this name';
+    const facts = factsOf(stats);
+    if (oid !== null && (oid === known.oid || (await this.#input.isKnown?.(oid))))
+      return (there) => factsOf(there) === facts;
+    throw this.#inTheWay(
+      file.path,
+      isOurs
+        ? 'was changed here and in git since it was written'
+        : 'was not written by Windlass and is not in git, which now has another file of this name',
+    );
+  }
+
+  #inTheWay(path: string, what: string): Fault {
     const { directory } = this.#input;
-    throw new Fault('FILE_IN_THE_WAY', `${directory}: ${file.path} ${what}`, { data: { directory, path: file.path } });
+    return new Fault('FILE_IN_THE_WAY', `${directory}: ${path} ${what}`, { data: { directory, path } });
   }
 
   /** False when it is not ours to change: then it is replaced by one that is. */
@@ -318,22 +345,31 @@ class Materialization {
     }
   }
 
-  async #place(folder: OpenFolder, { file, name, copy }: Staged): Promise<void> {
+  async #place(folder: OpenFolder, entry: Staged): Promise<void> {
+    const { file, name, copy, mayGo } = entry;
     const there = await lookAt(folder, name);
     if (there?.isDirectory()) await makeRoom(folder, name);
-    if (file.inPlace && there?.isFile() && there.nlink === 1n) await this.#overwrite(folder, name, file, copy);
-    else await rename(folder.at(copy), folder.at(name));
+    // Staging took its time. Where nothing is, not even the moment from here to the call is left open.
+    if (there?.isFile() && !mayGo(there)) throw this.#inTheWay(file.path, MEANWHILE);
+    if (file.inPlace && there?.isFile() && there.nlink === 1n) await this.#overwrite(folder, entry);
+    else if (this.#isLasting && (there === null || there.isDirectory())) {
+      if (!(await putNew(folder, copy, name, file.mode))) throw this.#inTheWay(file.path, MEANWHILE);
+    } else await rename(folder.at(copy), folder.at(name));
     const stats = await lookAt(folder, name);
-    if (stats !== null) this.#written[file.path] = formatLine(file, stats);
+    if (stats === null) return;
+    const line = formatLine(file, stats);
+    this.#written[file.path] = line;
+    this.#changed.set(file.path, line);
   }
 
   /** Keeps the inode, which a container holds by a mount of just this file. What was there comes back when it fails. */
-  async #overwrite(folder: OpenFolder, name: string, file: FileToWrite, copy: string): Promise<void> {
+  async #overwrite(folder: OpenFolder, { file, name, copy, mayGo }: Staged): Promise<void> {
     const handle = await open(folder.at(name), constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
       if (!(await handle.stat()).isFile()) throw new InTheWay(file.path, 'was swapped for something else');
-      const old = await handle.readFile();
       const bytes = await this.#input.read(file.oid);
+      const old = await handle.readFile();
+      if (!mayGo(await handle.stat({ bigint: true }))) throw this.#inTheWay(file.path, MEANWHILE);
       try {
         await writeAll(handle, bytes);
       } catch (error) {
@@ -371,7 +407,9 @@ class Materialization {
     const stats = await lookAt(folder, name);
     if (stats === null || !hasKind(stats, known.mode)) return;
     const isOurs = known.facts === factsOf(stats) || (await hasContent(folder.at(name), stats, known.oid, known));
-    if (isOurs) await unlinkIfThere(folder.at(name));
+    if (!isOurs) return;
+    await unlinkIfThere(folder.at(name));
+    this.#changed.set(path, null);
   }
 
   /** Takes away the folders that became empty by it, from the inside out. */
@@ -396,6 +434,24 @@ class Materialization {
     for (const { copy } of staged) await unlinkIfThere(folder.at(copy)).catch(() => {});
     await folder.close();
   }
+}
+
+/** False when something lies there, which is left. Never follows a link. */
+async function putNew(folder: OpenFolder, copy: string, name: string, mode: string): Promise<boolean> {
+  const [from, to] = [folder.at(copy), folder.at(name)];
+  try {
+    // Neither call replaces anything, as a rename would. Some systems follow a link that is given another name.
+    if (mode === '120000') await symlink(await readlink(from, 'buffer'), to);
+    else await link(from, to);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return false;
+    if (!WITHOUT_HARD_LINKS.has(code)) throw error;
+    await rename(from, to);
+    return true;
+  }
+  await unlink(from);
+  return true;
 }
 
 async function writeAll(handle: Awaited<ReturnType<typeof open>>, bytes: Uint8Array): Promise<void> {

@@ -97,6 +97,7 @@ export async function writeFiles(
     before: store.written(name),
     read: (oid) => source.blob(oid, FILE_BYTES),
     isKnown: (oid) => isInGit(source, oid),
+    cut: (placed) => store.putWritten(name, placed),
     ...(signal ? { signal } : {}),
   });
   store.putWritten(name, written);

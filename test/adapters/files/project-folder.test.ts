@@ -350,6 +350,112 @@ describe('what an app wrote is data', () => {
   });
 });
 
+describe('what an app writes while its folder is written', () => {
+  /** `meanwhile` happens once all is judged and the last copy is being made; what is told of a cut is in `cut`. */
+  async function writeWhile(wanted: Wanted, before: Written, meanwhile: () => void, at = Object.keys(wanted).length) {
+    let reads = 0;
+    let cut: Written | null = null;
+    const fault = await faultOf(
+      files.materialize({
+        directory,
+        files: filesOf(wanted),
+        before,
+        read: async (oid) => {
+          reads += 1;
+          if (reads === at) await new Promise((resolve) => setTimeout(resolve, 20)).then(meanwhile);
+          return objects.get(oid)!;
+        },
+        isKnown: async (oid) => objects.has(oid),
+        cut: (written) => {
+          cut = written;
+        },
+      }),
+    );
+    return { fault, cut: cut as Written | null };
+  }
+
+  test('is not replaced where nothing was before', async () => {
+    const before = await write({ a: '1' });
+    const wanted = { a: '2', 'data/db': 'seed', z: '1' };
+    const { fault, cut } = await writeWhile(wanted, before, () => writeIn('data/db', 'precious'));
+    expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringMatching(/data\/db .*meanwhile/)]);
+    expect(textOf('data/db')).toBe('precious');
+    expect(everything().filter((path) => path.includes('.wl-'))).toEqual([]);
+    // What was put in place before is known as ours: the next write keeps it, the one of before takes it back.
+    expect(parts(cut, 'a')).toBe(`100644 ${blob('2')}`);
+    renameSync(at('data/db'), at('data/mine'));
+    const inode = inodeOf('a');
+    const done = await write(wanted, cut!);
+    expect([inodeOf('a'), done['a']]).toEqual([inode, cut!['a']]);
+  });
+
+  test('is not replaced by a link either', async () => {
+    const wanted = { a: ['b', '120000'], b: '1' } as const;
+    const { fault } = await writeWhile(wanted, {}, () => writeIn('a', 'precious'));
+    expect([fault.code, textOf('a')]).toEqual(['FILE_IN_THE_WAY', 'precious']);
+  });
+
+  test('is not replaced where a file that git knows was before', async () => {
+    writeIn('a', '1');
+    blob('1');
+    const { fault, cut } = await writeWhile({ a: '2' }, {}, () => writeFileSync(at('a'), '7'));
+    expect([fault.code, textOf('a'), cut]).toEqual(['FILE_IN_THE_WAY', '7', null]);
+  });
+
+  test.each([[false], [true]])('is not replaced where its mount keeps edits (in place: %s)', async (inPlace) => {
+    const how = { keepsEdits: true, inPlace };
+    const before = await write({ a: ['1', '100644', how] });
+    const edit = () => writeFileSync(at('a'), 'rows');
+    // In place there is a second reading, right before the file is written.
+    for (const reading of inPlace ? [1, 2] : [1]) {
+      const { fault } = await writeWhile({ a: ['2', '100644', how] }, before, edit, reading);
+      expect([fault.code, textOf('a')]).toEqual(['FILE_IN_THE_WAY', 'rows']);
+      writeFileSync(at('a'), '1');
+    }
+  });
+
+  test('is replaced in a file that follows git, as any edit of it', async () => {
+    const before = await write({ a: '1' });
+    let isEdited = false;
+    await files.materialize({
+      directory,
+      files: filesOf({ a: '2' }),
+      before,
+      read: async (oid) => {
+        writeFileSync(at('a'), 'edit');
+        isEdited = true;
+        return objects.get(oid)!;
+      },
+    });
+    expect([isEdited, textOf('a')]).toEqual([true, '2']);
+  });
+
+  test('is told with what had to make room by then', async () => {
+    const before = await write({ x: '1', a: '1' });
+    writeIn('data/db', 'precious');
+    const { fault, cut } = await writeWhile({ 'x/inner': '1', a: '1', 'data/db': 'seed' }, before, () => {});
+    expect([fault.code, Object.keys(cut!), existsSync(at('x'))]).toEqual(['FILE_IN_THE_WAY', ['a'], true]);
+    await write({ x: '1', a: '1' }, cut!);
+    expect(['a', 'x'].map(textOf)).toEqual(['1', '1']);
+  });
+
+  test('leaves what was put in place before it to be taken back', async () => {
+    const keeps = (text: string) => [text, '100644', { keepsEdits: true }] as const;
+    const old = { a: '1', kept: keeps('1') };
+    const before = await write(old);
+    writeIn('same', 'of both');
+    const wanted = { a: '2', kept: keeps('2'), new: '1', same: 'of both', 'sub/z': 'seed' };
+    const { fault, cut } = await writeWhile(wanted, before, () => writeIn('sub/z', 'precious'), 4);
+    expect([fault.code, ...['a', 'kept', 'new'].map(textOf)]).toEqual(['FILE_IN_THE_WAY', '2', '2', '1']);
+    expect(Object.keys(cut!).sort()).toEqual(['a', 'kept', 'new']);
+    expect(await write(old, cut!)).toMatchObject({ a: expect.any(String), kept: expect.any(String) });
+    expect(everything()).toEqual(['a', 'kept', 'same', 'sub', 'sub/z']);
+    expect(['a', 'kept', 'same', 'sub/z'].map(textOf)).toEqual(['1', '1', 'of both', 'precious']);
+  });
+
+  const parts = (written: Written | null, path: string) => written?.[path]?.split(' ').slice(0, 2).join(' ');
+});
+
 describe('a container cannot lead us out of the folder', () => {
   const outside = join(root, 'outside');
   beforeEach(() => {
