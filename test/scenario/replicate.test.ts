@@ -1,7 +1,7 @@
 // Replication between stores: what is copied, what is not, what is on record, and what a crash in the middle leaves.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DirStore } from '../../src/adapters/archive/dir-store.ts';
@@ -178,6 +178,18 @@ describe('replication', () => {
     expect((await remote.verify(id)).wrong).toEqual([]);
     await rm(join(folder, 'main', 'blobs', 'sha256'), { recursive: true, force: true });
     expect(await bringBack(house, offsite(), id, signal)).toMatchObject({ blobs: SAMPLE_TEXTS.length });
+    expect((await main.verify(id)).wrong).toEqual([]);
+  });
+
+  it('brings back what lies damaged under its name, also where no archive names it any more', async () => {
+    const id = await archive();
+    await replicate(house, offsite(), { signal });
+    await main.remove(id);
+    const { digest } = blobOf(SAMPLE_TEXTS[0] ?? '');
+    const path = join(folder, 'main', 'blobs', 'sha256', digest.slice(0, 2), digest);
+    await chmod(path, 0o600);
+    await writeFile(path, 'x'.repeat((SAMPLE_TEXTS[0] ?? '').length));
+    expect(await bringBack(house, offsite(), id, signal)).toMatchObject({ manifests: 1, blobs: 1 });
     expect((await main.verify(id)).wrong).toEqual([]);
   });
 

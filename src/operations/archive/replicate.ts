@@ -74,16 +74,29 @@ export async function copyArchive(id: string, options: CopyOptions): Promise<Cop
 }
 
 /** False when it was there. */
-async function copyBlob(blob: BlobRef, { from, to, sleep, signal }: CopyOptions, isWrong: boolean): Promise<boolean> {
+async function copyBlob(blob: BlobRef, options: CopyOptions, isWrong: boolean): Promise<boolean> {
+  const { from, to, sleep, signal } = options;
   for (let tried = 1; ; tried++)
     try {
-      if (!isWrong && (await to.hasBlob(blob.digest, blob.sizeBytes))) return false;
+      if (!isWrong && (await to.hasBlob(blob.digest, blob.sizeBytes)))
+        if (options.repair !== true || (await isRight(blob, options))) return false;
       await to.putBlob(from.readBlob(blob.digest, signal), signal, blob);
       return true;
     } catch (error) {
       if (asFault(error, 'ARCHIVE_FAILED').code !== 'ARCHIVE_UNREACHABLE' || tried >= BLOB_TRIES) throw error;
       await sleep(BLOB_PAUSE_MS * tried, signal);
     }
+}
+
+async function isRight({ digest }: BlobRef, { to, signal }: CopyOptions): Promise<boolean> {
+  try {
+    for await (const _ of to.readBlob(digest, signal));
+    return true;
+  } catch (error) {
+    const { code } = asFault(error, 'ARCHIVE_FAILED');
+    if (code === 'ARCHIVE_MISSING' || code === 'ARCHIVE_DAMAGED') return false;
+    throw error;
+  }
 }
 
 async function isThere(store: ArchiveStore, id: string): Promise<boolean> {
