@@ -294,9 +294,9 @@ describe('the phases of an operation', () => {
     sim.house.store.appendEvent = () => {
       throw new Error('the disk is full');
     };
-    const scaling = scaleStack(sim.bench, judged, new Map([['web', 2]]), new AbortController().signal);
+    const scaling = scaleStack(sim.bench, judged, new Map([['web', 3]]), new AbortController().signal);
     await expect(sim.run(scaling)).rejects.toThrow('the disk is full');
-    expect(newest(sim)).toMatchObject({ operation: 'scale', outcome: 'succeeded', changes: ['web: 1 → 2'] });
+    expect(newest(sim)).toMatchObject({ operation: 'scale', outcome: 'succeeded', changes: ['web: 2 → 3'] });
   });
 
   it('a volume that a job made before an uninstall is told as left behind', async () => {
