@@ -148,6 +148,15 @@ describe('the mounted files of a stack', () => {
     expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['seed', '2']);
   });
 
+  it('that the service wrote itself stay also where a refused commit has the very same', async () => {
+    mkdirSync(at('data'), { recursive: true });
+    writeFileSync(at('data/db'), 'precious');
+    writeFileSync(at('data/same'), 'of both');
+    push({ 'data/db': 'seed', 'data/same': 'of both' });
+    expect(codes(await sim.apply())).toEqual(['FILE_IN_THE_WAY']);
+    expect(['db', 'same'].map((name) => readFileSync(at(`data/${name}`), 'utf8'))).toEqual(['precious', 'of both']);
+  });
+
   it('do not stay behind with what the service wrote there when its folder moves: that is refused, until they are moved', async () => {
     const moved = { 'stacks/shop/compose.yaml': null, 'stacks/shop/conf/c': null };
     const to = { 'shop/compose.yaml': compose(), 'shop/conf/c': '1' };

@@ -31,7 +31,10 @@ export function factsOf(stats: BigIntStats): string {
 export const lineOfOthers = (file: Pick<FileToWrite, 'mode' | 'oid'>): string => `${file.mode} ${file.oid} ${OTHERS}`;
 
 /** Facts of a file that we did not write. */
-export const OTHERS = '-';
+const OTHERS = '-';
+
+/** Is it known that we wrote it? What was only meant to be written may be somebody else's, also with the very same content. */
+export const isOurs = ({ facts }: KnownFile): boolean => facts !== '' && facts !== OTHERS;
 
 /** Is it of the kind and with the executable bit that `mode` asks for? Other permissions are left to the containers. */
 export function hasMode(stats: BigIntStats, mode: string): boolean {

@@ -28,8 +28,8 @@ import {
   hasContent,
   hasKind,
   hasMode,
+  isOurs,
   lineOfOthers,
-  OTHERS,
   oidOf,
   parseLine,
 } from './file-facts.ts';
@@ -278,8 +278,7 @@ class Materialization {
   async #judge(folder: OpenFolder, name: string, file: FileToWrite): Promise<Staged['mayGo']> {
     if (!this.#isLasting) return () => true;
     const known = parseLine(this.#input.before[file.path] ?? '');
-    const isOurs = known.facts !== '' && known.facts !== OTHERS;
-    if (isOurs && !file.keepsEdits) return () => true;
+    if (isOurs(known) && !file.keepsEdits) return () => true;
     const stats = await lookAt(folder, name);
     // Links and pipes hold nothing; a folder is judged when a file is to take its place.
     if (!stats?.isFile()) return () => false;
@@ -289,7 +288,7 @@ class Materialization {
       return (there) => factsOf(there) === facts;
     throw this.#inTheWay(
       file.path,
-      isOurs
+      isOurs(known)
         ? 'was changed here and in git since it was written'
         : 'was not written by Windlass and is not in git, which now has another file of this name',
     );
@@ -404,10 +403,11 @@ class Materialization {
   async #removeFile(folder: OpenFolder, path: string): Promise<void> {
     const name = nameOf(path);
     const known = parseLine(this.#input.before[path]!);
+    if (!isOurs(known)) return;
     const stats = await lookAt(folder, name);
     if (stats === null || !hasKind(stats, known.mode)) return;
-    const isOurs = known.facts === factsOf(stats) || (await hasContent(folder.at(name), stats, known.oid, known));
-    if (!isOurs) return;
+    const isSame = known.facts === factsOf(stats) || (await hasContent(folder.at(name), stats, known.oid, known));
+    if (!isSame) return;
     await unlinkIfThere(folder.at(name));
     this.#changed.set(path, null);
   }

@@ -86,7 +86,7 @@ export async function writeFiles(
   const directory = treeDirOf(settings.stateDir, name);
   const before = store.written(name);
   const wanted = filesOf(judged, directory, generationOf(store, name));
-  // Listed before they are written: after a crash they are still known as ours.
+  // Listed before they are written: what a crash leaves of them may be written over, but is never taken away by that alone.
   const intended = Object.fromEntries(
     wanted.filter((file) => !before[file.path]).map((file) => [file.path, `${file.mode} ${file.oid} ?`]),
   );

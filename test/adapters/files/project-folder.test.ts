@@ -278,11 +278,19 @@ describe('only what Windlass wrote is removed', () => {
     expect(everything()).toEqual([]);
   });
 
-  test('a file that was meant to be written goes only if it was', async () => {
+  test('a file that was meant to be written stays: a container may have made the very same', async () => {
     writeIn('a', 'intended');
     writeIn('b', 'of a container');
-    await write({}, { a: `100644 ${blob('intended')} ?`, b: `100644 ${blob('intended')} ?` });
-    expect(everything()).toEqual(['b']);
+    writeIn('c', 'intended');
+    const line = (facts: string): string => `100644 ${blob('intended')} ${facts}`;
+    await write({}, { a: line('?'), b: line('?'), c: line('-') });
+    expect(everything()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('a file that a crash left before it was on record goes once it was found there and then left the revision', async () => {
+    writeIn('a', 'intended');
+    await write({}, await write({ a: 'intended' }, { a: `100644 ${blob('intended')} ?` }));
+    expect(everything()).toEqual([]);
   });
 
   test('what was never there is no error', async () => {
