@@ -2,7 +2,7 @@
 // at once, also by who was never made anew.
 import { asFault } from '../core/fault.ts';
 import type { DeployRun } from './deploy-run.ts';
-import { areWritten, writeFiles } from './steps/materialize.ts';
+import { areWritten, writeFilesBack } from './steps/materialize.ts';
 import type { Judged } from './survey.ts';
 
 /** Writes the files of what is deployed again. What cannot be put back is told as an event; it throws nothing. */
@@ -28,7 +28,7 @@ async function putBack(run: DeployRun, name: string, judged: Judged): Promise<vo
     if (stack && areWritten(store, stack)) return;
     const before = await bench.surveyor.one(name, at, judged.index);
     if (before.kind !== 'judged') throw before.kind === 'refused' ? before.fault : new Error(`it is broken there`);
-    await writeFiles(run, before);
+    await writeFilesBack(run, before);
   } catch (error) {
     store.appendEvent({
       atMs: clock.nowMs(),

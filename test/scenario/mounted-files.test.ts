@@ -157,6 +157,36 @@ describe('the mounted files of a stack', () => {
     expect(['db', 'same'].map((name) => readFileSync(at(`data/${name}`), 'utf8'))).toEqual(['precious', 'of both']);
   });
 
+  it.each(['at once', 'by a later try'])(
+    'so do those of a commit that fails later and is put back %s',
+    async (when) => {
+      mkdirSync(at('data'), { recursive: true });
+      writeFileSync(at('data/same'), 'of both');
+      push({ 'compose.yaml': compose(BUILT), 'data/same': 'of both', 'data/new': 'x', 'conf/c': '2' });
+      const { source } = sim;
+      const read = source.blob.bind(source);
+      if (when !== 'at once') {
+        const progress = {
+          onStepStart: (_phase: string, _target: string, step: string) => {
+            if (step === 'build-images') source.blob = () => Promise.reject(new Error('the disk is gone'));
+          },
+        };
+        sim.world.failNext('build');
+        expect(codes(await sim.apply({ progress }))).toHaveLength(1);
+        expect(conf()).toBe('2');
+        source.blob = read;
+        sim.crash();
+        push({ 'conf/c': '3' });
+      }
+      sim.world.failNext('build');
+      expect(codes(await sim.apply())).toHaveLength(1);
+      expect([readFileSync(at('data/same'), 'utf8'), conf()]).toEqual(['of both', '1']);
+      expect(() => readFileSync(at('data/new'))).toThrow(/ENOENT/);
+      expect(codes(await sim.apply())).toEqual([]);
+      expect([readFileSync(at('data/same'), 'utf8'), conf()]).toEqual(['of both', when === 'at once' ? '2' : '3']);
+    },
+  );
+
   it('do not stay behind with what the service wrote there when its folder moves: that is refused, until they are moved', async () => {
     const moved = { 'stacks/shop/compose.yaml': null, 'stacks/shop/conf/c': null };
     const to = { 'shop/compose.yaml': compose(), 'shop/conf/c': '1' };

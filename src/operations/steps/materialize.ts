@@ -1,5 +1,6 @@
 // Step: the stack's project folder holds the files of the revision.
 
+import { join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
@@ -59,7 +60,9 @@ export function materialize(run: DeployRun): Step<DeployTarget> {
       return { satisfied: areWritten(store, judged.stack) && there && (ctx.fresh || !edited) };
     },
     async execute(ctx, { payload }) {
-      await writeFiles(run, await judgedOf(run, ctx, payload.stack), ctx.signal);
+      const judged = await judgedOf(run, ctx, payload.stack);
+      await noteFound(run, judged);
+      await writeFiles(run, judged, ctx.signal);
     },
   };
 }
@@ -73,7 +76,45 @@ export function areWritten(store: Store, stack: LoadedStack): boolean {
   );
 }
 
-export async function writeFiles(
+const foundKey = (stack: string): string => `found/${stack}`;
+
+/** Which files of the revision lie there already, though it is not known that we wrote them: the record of what is written cannot tell later, and
+ * were the service's the very same, they would be taken from it when the deploy fails and others are put back. */
+async function noteFound(
+  { house: { files, store, settings } }: Pick<DeployRun, 'house'>,
+  judged: Judged,
+): Promise<void> {
+  const { name, stack } = judged;
+  // Nothing is put back then.
+  if (!store.applied(name)) return store.deleteValue(foundKey(name));
+  const directory = treeDirOf(settings.stateDir, name);
+  const written = store.written(name);
+  const before = foundIn(store, name);
+  const found: string[] = [];
+  for (const { path } of filesInPlace(stack.files, generationOf(store, name))) {
+    const isNew = !written[path] || written[path].endsWith('?');
+    // What cannot be looked at may be there. What an earlier try found is on record as written since.
+    if (isNew ? await files.exists(join(directory, path)).catch(() => true) : before.has(path)) found.push(path);
+  }
+  if (found.length > 0 || before.size > 0) store.putValue(foundKey(name), found);
+}
+
+const foundIn = (store: Store, stack: string): ReadonlySet<string> =>
+  new Set((store.value(foundKey(stack)) as readonly string[] | undefined) ?? []);
+
+/** The files of what is deployed, in place of those of a revision that failed; what was there before that one stays. */
+export async function writeFilesBack(run: Pick<DeployRun, 'house' | 'bench'>, judged: Judged): Promise<void> {
+  const { store } = run.house;
+  const { name, stack } = judged;
+  const wanted = new Set(filesInPlace(stack.files, generationOf(store, name)).map(({ path }) => path));
+  const found = foundIn(store, name);
+  const written = Object.entries(store.written(name)).filter(([path]) => wanted.has(path) || !found.has(path));
+  store.putWritten(name, Object.fromEntries(written));
+  await writeFiles(run, judged);
+  store.deleteValue(foundKey(name));
+}
+
+async function writeFiles(
   { house, bench }: Pick<DeployRun, 'house' | 'bench'>,
   judged: Judged,
   signal?: AbortSignal,
