@@ -961,6 +961,55 @@ describe('a state directory that cannot be written', () => {
     await fleet.look();
     expect(fleet.removed).toEqual(['shop_data']);
   });
+
+  it('keeps the one that it stops from its end, and of the others only those of its stack, in their order', async () => {
+    const fleet = await open();
+    fleet.remake('shop_more');
+    fleet.sim.world.engine.addVolume('blog_data', { 'com.docker.compose.project': 'blog' });
+    const one = fleet.request('one', 'anna', '[shop_data]');
+    const path = 'requests/two.yaml';
+    const text = fleet
+      .file('requests/one.yaml')
+      .replace('stack: shop', 'stack: blog')
+      .replace('shop_data', 'blog_data');
+    const two = createHash('sha256').update(text).digest('hex');
+    fleet.commit({ [path]: text }, fleet.message('request', two), 'anna');
+    const three = fleet.request('three', 'anna', '[shop_more]');
+    for (const subject of [one, two, three]) for (const name of ['bert', 'cleo']) fleet.approve(subject, name);
+    const { house } = fleet.bench;
+    const real = house.store.deleteValue.bind(house.store);
+    const stuck = vi.spyOn(house.store, 'deleteValue').mockImplementation((key) => {
+      if (key === 'orphaned/shop_data') full();
+      real(key);
+    });
+    const log: string[] = [];
+    const look = async () => {
+      const tip = await house.source.fetch();
+      await fleet.sim.run(
+        runRequests(
+          fleet.bench,
+          tip,
+          new AbortController().signal,
+          () => false,
+          (line) => log.push(line),
+        ),
+      );
+      return fleet.states();
+    };
+    await expect(look()).rejects.toThrow('the disk is full');
+    for (let looks = 0; looks < 2; looks++)
+      expect(await look()).toEqual({ one: 'executing executing', two: 'succeeded done', three: 'scheduled waits' });
+    expect(log.filter((line) => line.startsWith('error'))).toEqual(
+      Array(2).fill('error request one: the disk is full; tried again at the next look'),
+    );
+    expect(log.filter((line) => line.startsWith('request three scheduled: waits'))).toEqual([
+      'request three scheduled: waits: the request one of the same stack has not come to its end',
+    ]);
+    expect(fleet.removed).toEqual(['shop_data', 'blog_data']);
+    stuck.mockRestore();
+    expect(await look()).toEqual({ one: 'succeeded done', two: 'succeeded done', three: 'succeeded done' });
+    expect(fleet.removed).toEqual(['shop_data', 'blog_data', 'shop_more']);
+  });
 });
 
 describe('a clock that was a year ahead', () => {

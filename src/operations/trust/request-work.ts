@@ -90,6 +90,10 @@ export function broughtBack(work: RequestWork): readonly string[] {
   return work.operation === 'recover' ? stepsOf(work.plan).map((one) => one.target) : [work.plan.target];
 }
 
+/** Stacks whose data or name it deals with. */
+export const stacksOf = (work: RequestWork): readonly string[] =>
+  work.operation === 'recover' ? broughtBack(work) : [work.plan.stack, ...broughtBack(work)];
+
 /** Archives that it reads until it has ended. */
 export function archivesOf(work: RequestWork): readonly string[] {
   if (work.operation === 'purge') return [];

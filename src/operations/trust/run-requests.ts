@@ -28,6 +28,7 @@ import {
   planWork,
   type RequestWork,
   stackOf as stackOfWork,
+  stacksOf,
   takenBy,
   workDigest,
 } from './request-work.ts';
@@ -37,6 +38,8 @@ const WAITS = 'waits';
 
 /** Nothing came of it yet, and nothing speaks against it. */
 const LATER: ReadonlySet<string> = new Set(['CANCELLED', 'ENGINE_UNREACHABLE', 'LOCK_HELD']);
+/** Of one that is claimed already: also what could not be written down of it. */
+const LEFT_CLAIMED: ReadonlySet<string> = new Set([...LATER, 'FILES_FAILED']);
 
 export interface RequestsDone {
   readonly ran: readonly RequestSnapshot[];
@@ -66,8 +69,9 @@ export async function runRequests(
   const rememberAll = (): void => {
     for (const request of look.requests) remember(bench, look, request, told);
   };
-  const ran: RequestSnapshot[] = [...(await finishClaimed(bench, look, busy, signal, log))];
-  let isStale = ran.length > 0;
+  const finished = await finishClaimed(bench, look, busy, signal, log);
+  const ran: RequestSnapshot[] = [...finished.done];
+  let { isStale } = finished;
   if (!isStale) rememberAll();
   for (const { id } of look.requests) {
     // Work on data may take hours, and somebody may have said no to the next one meanwhile.
@@ -83,6 +87,11 @@ export async function runRequests(
     if (signal.aborted || request.evaluation.state !== 'ready' || snapshot.state !== 'scheduled') continue;
     if (busy(stackOf(request.evaluation))) {
       wait(bench, look, snapshot, told, 'the stack is being deployed');
+      continue;
+    }
+    const before = claimedBefore(bench, look, request.evaluation);
+    if (before !== null) {
+      wait(bench, look, snapshot, told, `the request ${before} of the same stack has not come to its end`);
       continue;
     }
     const done = await runOne(bench, look, request, snapshot, { told, log }, signal);
@@ -393,19 +402,33 @@ function end(bench: Workbench, look: TrustLook, stack: string, snapshot: Request
   return snapshot;
 }
 
-/** What a killed controller left between claim and end. */
+const isClaimed = ({ state }: RequestSnapshot): boolean => state === 'claimed' || state === 'executing';
+
+/** One that could not go on holds up the later ones of its stacks, which were asked for as if it had ended; no others. */
+function claimedBefore({ house }: Workbench, look: TrustLook, { request }: RequestEvaluation): string | null {
+  if (request === null) return null;
+  const asked = new Set([...targetsOf(request), ...('stack' in request ? [request.stack] : [])]);
+  for (const snapshot of look.ledger.snapshots().filter(isClaimed)) {
+    const work = house.store.value(intentKey(snapshot.id)) as RequestWork | undefined;
+    if (work !== undefined && stacksOf(work).some((stack) => asked.has(stack))) return snapshot.id;
+  }
+  return null;
+}
+
+/** What a killed controller left between claim and end, or what could not go on. What cannot go on now either stays claimed, and holds up no
+ * other one. `isStale`: something was worked on, which may have taken long. */
 async function finishClaimed(
   bench: Workbench,
   look: TrustLook,
   busy: (stack: string) => boolean,
   signal: AbortSignal,
   log: Tell,
-): Promise<readonly RequestSnapshot[]> {
+): Promise<{ readonly done: readonly RequestSnapshot[]; readonly isStale: boolean }> {
   const { house } = bench;
-  const { store, clock } = house;
+  const { store, clock, redact } = house;
   const done: RequestSnapshot[] = [];
-  for (const snapshot of look.ledger.snapshots()) {
-    if (snapshot.state !== 'claimed' && snapshot.state !== 'executing') continue;
+  let isStale = false;
+  for (const snapshot of look.ledger.snapshots().filter(isClaimed)) {
     const work = store.value(intentKey(snapshot.id)) as RequestWork | undefined;
     if (work === undefined) {
       // Nothing tells what it was about to touch, so nothing is touched: not even once more.
@@ -432,15 +455,18 @@ async function finishClaimed(
     let leases: ReturnType<typeof holdLeases> | null = null;
     try {
       leases = holdLeases(house, leasesOf(work), undefined, { first: true });
+      isStale = true;
       done.push(await act(bench, look, snapshot.id, work, snapshot, { signal, log }));
     } catch (error) {
-      // Held by another process, or out of reach: the next look tries again.
-      if (!(error instanceof Fault) || (error.code !== 'LOCK_HELD' && error.code !== 'ENGINE_UNREACHABLE')) throw error;
+      if (signal.aborted || !(error instanceof Fault) || !LEFT_CLAIMED.has(error.code)) throw error;
+      // Held by another process, or out of reach: that is told elsewhere, and passes.
+      if (error.code === 'FILES_FAILED')
+        log(redact(`error request ${snapshot.id}: ${error.message}; tried again at the next look`));
     } finally {
       leases?.release();
     }
   }
-  return done;
+  return { done, isStale: isStale || done.length > 0 };
 }
 
 function receiptOf(look: TrustLook, { id, bytes, evaluation }: RequestAt, plan: string, claimedAtMs: number): Receipt {
