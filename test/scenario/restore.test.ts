@@ -161,6 +161,41 @@ describe('a secret of the fleet that a restored stack reads', () => {
     await expect(run(world, plan)).rejects.toThrow('no');
     expect(secretsOf(world)).toEqual({ 'fleet TOKEN': 'rotated again' });
   });
+
+  it('is what a person made it where it was gone, also after a restore that failed', async () => {
+    const { world, archive } = await reader();
+    world.secrets.clear();
+    const plan = await planned(world, { archive });
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    const put = world.secrets.set.bind(world.secrets);
+    world.secrets.set = (key) => put(key, 'set by a person since');
+    await expect(run(world, plan)).rejects.toThrow('no');
+    expect(secretsOf(world)).toEqual({ 'fleet TOKEN': 'set by a person since' });
+    expect(itemOf(world)).toBe('was set in fleet since, and stays so');
+  });
+
+  it.each(['before', 'after'] as const)(
+    'is what a person made it where it was gone, and a restore was cut %s it was put back',
+    async (when) => {
+      const counting = await reader();
+      counting.world.secrets.clear();
+      const counted = await planned(counting.world, { archive: counting.archive });
+      const process = new Process();
+      counting.world.restart(process);
+      await run(counting.world, counted);
+      const { world, archive } = await reader();
+      world.secrets.clear();
+      const plan = await planned(world, { archive });
+      world.restart(new Process(process.story.indexOf('vault.put') + 1, when));
+      await expect(run(world, plan)).rejects.toThrow('the process');
+      expect(secretsOf(world)).toEqual(when === 'before' ? {} : { 'fleet TOKEN': 'old' });
+      world.secrets.set('fleet TOKEN', 'set by a person');
+      world.restart();
+      await world.sim.run(resumeRestore(world.bench, 'r1', { signal: never, backup: world.backup }));
+      expect(secretsOf(world)).toEqual({ 'fleet TOKEN': 'set by a person', 'stack/shop TOKEN': 'old' });
+      expect(itemOf(world)).toMatch(/stack\/shop has a copy of its own/);
+    },
+  );
 });
 
 describe('the settings of backups after a restore', () => {

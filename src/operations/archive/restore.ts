@@ -305,12 +305,16 @@ class Restoring {
       const known = sealed === null ? null : (JSON.parse(await envelope.open(sealed)) as readonly VaultBefore[]);
       const { writes, before } = await vaultWrites(content, async (key, scope) => {
         const one = known?.find((held) => held.key === key && held.scope === scope);
-        return one ? one.value : vault.find(key, [scope]);
+        if (one && (one.value !== null || scope === `stack/${target}`)) return one.value;
+        const now = await vault.find(key, [scope]);
+        // Where a group or the fleet had none there is what was written here, or what a person set since.
+        return one && now === one.written ? null : now;
       });
-      if (known === null)
-        this.#save({ vaultBefore: await envelope.seal([await envelope.recipient()], JSON.stringify(before)) });
-      for (const { scope, key, value } of writes)
-        if ((await vault.find(key, [scope])) !== value) await vault.put(key, scope, value);
+      this.#save({ vaultBefore: await envelope.seal([await envelope.recipient()], JSON.stringify(before)) });
+      for (const { scope, key, value, isOthers } of writes) {
+        const now = await vault.find(key, [scope]);
+        if (isOthers ? now === null : now !== value) await vault.put(key, scope, value);
+      }
       for (const { item, state } of copiesTold(writes)) this.#say(item, state);
     }
     this.#say('secrets', `${this.#plan.vaultKeys.length} are in the vault as the archive holds them`, {
@@ -544,10 +548,16 @@ class Restoring {
     const sealed = this.#record.vaultBefore;
     if (sealed === null || !vault || !envelope) return;
     const values = JSON.parse(await envelope.open(sealed)) as readonly VaultBefore[];
-    for (const { scope, key, value, isSpared } of values)
+    for (const { scope, key, value, written, isSpared } of values) {
       if (isSpared) continue;
+      const now = await vault.find(key, [scope]);
+      if (now === value) continue;
+      // A person set it for others too.
+      if (written !== undefined && now !== written)
+        this.#say(`secret ${key}`, `was set in ${scope} since, and stays so`);
       else if (value === null) await vault.remove(key, scope);
-      else if ((await vault.find(key, [scope])) !== value) await vault.put(key, scope, value);
+      else await vault.put(key, scope, value);
+    }
     this.#say('secrets', 'are in the vault as they were before');
   }
 }

@@ -59,6 +59,8 @@ export interface VaultBefore {
   readonly scope: Scope;
   readonly key: string;
   readonly value: string | null;
+  /** What is put where a group or the fleet had none: another one that is found there later is a person's. */
+  readonly written?: string;
   /** Nothing is written there, so nothing is to be brought back. */
   readonly isSpared?: boolean;
 }
@@ -101,9 +103,12 @@ export async function vaultWrites(
     const read = [...found, there].find((one) => one !== null) ?? value;
     if (read !== value) writes.push({ scope: own, key, value, isOthers: false, copyOf: scope });
   }
-  const isWritten = (one: VaultBefore): boolean =>
-    writes.some(({ scope, key }) => scope === one.scope && key === one.key);
-  return { writes, before: before.map((one) => (isWritten(one) ? one : { ...one, isSpared: true })) };
+  const noted = (one: VaultBefore): VaultBefore => {
+    const write = writes.find(({ scope, key }) => scope === one.scope && key === one.key);
+    if (write === undefined) return { ...one, isSpared: true };
+    return write.isOthers ? { ...one, written: write.value } : one;
+  };
+  return { writes, before: before.map(noted) };
 }
 
 /** For people. */
