@@ -1243,6 +1243,38 @@ describe('a flood of commits with words of statements', () => {
     expect([await verdict(), await version()]).toEqual([null, 2]);
   }, 120_000);
 
+  it('about many versions is held in bounds, and the next version still comes into effect', async () => {
+    const fleet = await open({ deploy: 'head' });
+    fleet.commit({}, 'vouch', 'anna');
+    await fleet.look();
+    const [path, policy] = ['trust/policy/v0002.yaml', fleet.subject('trust/policy/v0001.yaml')];
+    const later = Array.from({ length: 6 }, (_, at) => [`trust/policy/v000${at + 3}.yaml`, `# ${at}\n`] as const);
+    const main = fleet.commit({ [path]: fleet.policy(2), ...Object.fromEntries(later) }, 'draft', 'anna');
+    const commits = later.flatMap(([file]) => {
+      const message = fleet.message('policy', fleet.subject(file), { policy, body: 'x'.repeat(60_000) });
+      return Array.from(
+        { length: 280 },
+        (_, at) =>
+          `commit refs/heads/flood\ncommitter M <m@example.org> ${1_700_000_000 + at} +0000\ndata ${message.length}\n${message}${file === later[0]?.[0] && at === 0 ? `from ${main}\n` : ''}\n`,
+      );
+    });
+    execFileSync('git', ['fast-import', '--quiet', '--force'], { cwd: fleet.clone, input: commits.join('') });
+    fleet.git('merge', '-q', '--ff-only', 'flood');
+    fleet.commit({}, 'vouch', 'anna');
+    const { house } = fleet.bench;
+    const version = async (tip: string) => (await lookAtTrust(house, tip)).chain.effective?.version;
+    const tip = await house.source.fetch();
+    expect(await version(tip)).toBe(1);
+    const reads = vi.spyOn(house.source, 'object');
+    expect(await version(tip)).toBe(1);
+    const read = await Promise.all(reads.mock.results.map(({ value }) => value as Promise<{ bytes: Uint8Array }>));
+    expect(read.reduce((sum, { bytes }) => sum + bytes.length, 0) / 1024 / 1024).toBeLessThan(66);
+    reads.mockRestore();
+    for (const admin of ['bert', 'anna'])
+      fleet.commit({}, fleet.message('policy', fleet.subject(path), { policy }), admin);
+    expect(await version(await house.source.fetch())).toBe(2);
+  }, 120_000);
+
   it('about a policy, of tags, keeps no admin from bringing the version into effect by tags that come after it', async () => {
     const fleet = await open({ deploy: 'head' });
     const text = fleet.policy(2);

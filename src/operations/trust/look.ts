@@ -17,7 +17,16 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
-import { hasGoneOn, readSomeWords, readWords, type Scan, scanWords, type Words } from './scan.ts';
+import {
+  hasGoneOn,
+  MOST_READ_BYTES,
+  MOST_SOME_BYTES,
+  readSomeWords,
+  readWords,
+  type Scan,
+  scanWords,
+  type Words,
+} from './scan.ts';
 
 /** Specs larger than this are no policies and no requests. Source: SPEC 2. */
 const FILE_BYTES = 1024 * 1024;
@@ -106,17 +115,25 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
   return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, scan, atMs };
 }
 
-/** No flood about one version, which anybody may write, keeps another one from being signed. */
+/** No flood about one version, which anybody may write, keeps the one before it from being signed: that comes first. What they have no
+ * room for together is left to the next look. */
 async function readSomeOfEach(
   house: House,
   each: readonly (readonly Words[])[],
 ): Promise<ReadonlyMap<string, SignedObject>> {
   const found = new Map<string, SignedObject>();
-  for (const words of each) for (const [oid, object] of await readSomeWords(house, words)) found.set(oid, object);
+  let leftBytes = MOST_READ_BYTES;
+  for (const words of each) {
+    if (leftBytes < MOST_SOME_BYTES) break;
+    for (const [oid, object] of await readSomeWords(house, words)) {
+      leftBytes -= object.bytes.length;
+      found.set(oid, object);
+    }
+  }
   return found;
 }
 
-/** The version in effect and those that may follow it, read; of others only the name counts. */
+/** By number: the version in effect and those that may follow it, read; of others only the name counts. */
 async function policyFiles(house: House, tip: string, from: number): Promise<readonly PolicyFile[]> {
   const files: PolicyFile[] = [];
   for (const { path, mode, oid } of (await house.source.list(tip)).entries) {
@@ -125,7 +142,7 @@ async function policyFiles(house: House, tip: string, from: number): Promise<rea
     const isNear = version >= from && version < from + MOST_VERSIONS;
     files.push({ path, bytes: isNear ? await boundedBytes(house, oid) : TOO_LARGE });
   }
-  return files;
+  return files.sort((a, b) => (versionOfPath(a.path) ?? 0) - (versionOfPath(b.path) ?? 0));
 }
 
 /** `except` leaves out one own claim, for the look that is taken between claim and act. Throws as `lookAtPolicy` does. */

@@ -11,10 +11,10 @@ const MOST_REMEMBERED = 50_000;
 /** What one squash merges is about a few files. */
 const MOST_SUBJECTS = 5;
 /** Of one look, all together. */
-const MOST_READ_BYTES = 64 * 1024 * 1024;
+export const MOST_READ_BYTES = 64 * 1024 * 1024;
 /** About one policy version: years of its admins' signatures, and half a second to judge. */
 const MOST_SOME = 500;
-const MOST_SOME_BYTES = 16 * 1024 * 1024;
+export const MOST_SOME_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 32;
 
 /** What one commit or tag speaks of, whatever it is worth. */
