@@ -184,6 +184,17 @@ volumes: { data: {} }
     expect(made).toEqual(['shop']);
   });
 
+  it('that cannot be made of its archive any more leaves no pin on it', async () => {
+    const world = await shop();
+    const plan = await planned(world);
+    const archiveLive = async (): Promise<string> => {
+      world.sim.world.engine.addVolume('shop2_data', { 'com.docker.compose.project': 'shop2' });
+      return archiveOf(world);
+    };
+    await expect(run(world, plan, { archiveLive })).rejects.toMatchObject({ code: 'PLAN_STALE' });
+    expect(Object.fromEntries(world.sim.house.store.values('archive-pin/'))).toEqual({});
+  });
+
   it('is another plan with other secrets, ports or names', async () => {
     const world = await shop();
     const archive = await archiveOf(world);

@@ -16,7 +16,7 @@ import {
   restoreDigest,
   toolsOf,
 } from './plan-restore.ts';
-import { type RestoreOptions, restorePin } from './restore.ts';
+import type { RestoreOptions } from './restore.ts';
 import { restoreToEnd } from './restore-to-end.ts';
 
 export type CloneRequest = Pick<
@@ -201,8 +201,7 @@ export async function clone(bench: Workbench, plan: ClonePlan, options: CloneOpt
         if (made === null) save({ backupAtMs: clock.nowMs() });
         save({ archive: made ?? (await options.archiveLive(stack)) });
       }
-      // As the restore itself will say; retention leaves it alone from now on.
-      store.putValue(`archive-pin/${record.archive}`, restorePin(target));
+      // Retention leaves it alone for the sake of the record, until the restore pins it.
       if (record.restore === null) save({ restore: await planned(bench, plan, record.archive ?? '', options.signal) });
       if (record.restore === null) throw new Error('a clone is restored before it is planned');
       await restoreToEnd(bench, record.restore, { ...options, id: `${id}-${target}` });
