@@ -124,6 +124,26 @@ describe('an archive that a person wants gone', () => {
     expect(done.err).toContain('ARCHIVE_IN_USE');
   });
 
+  it('is told as gone also when the room that it took could not be freed', async () => {
+    const { sim, backUp, ids } = await desk();
+    const [first, second] = [await backUp('one', 'first'), await backUp('one', 'second')];
+    const last = await backUp('one', 'last');
+    const { store } = sim.house;
+    const collect = vi.spyOn(sim.house.archives!.store, 'collect');
+    const fails = async (words: readonly string[], gone: string): Promise<void> => {
+      collect.mockRejectedValueOnce(new Fault('ARCHIVE_UNREACHABLE', 'the store does not answer'));
+      const { code, err } = await windlass(sim, ['backups', ...words, '--yes']);
+      expect(code).not.toBe(0);
+      expect(err).toMatch(/ARCHIVE_UNREACHABLE.*the store does not answer/);
+      expect(err).toContain(`the archive ${gone.slice(0, 12)} is removed; what was to follow failed`);
+    };
+    store.putValue(`archive-pin/${second}`, 'a person');
+    await fails(['prune'], first);
+    store.deleteValue(`archive-pin/${second}`);
+    await fails(['remove', second], second);
+    expect(await ids()).toEqual([last]);
+  });
+
   it('is nothing that status goes on telling of', async () => {
     const { sim, archives, at, backUp } = await desk();
     const id = await backUp('one');

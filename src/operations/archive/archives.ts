@@ -148,7 +148,8 @@ export class Archives {
     return found;
   }
 
-  /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. */
+  /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. What fails on
+   * the way names those that are gone. */
   async prune(
     at: FleetAt,
     stack: string | undefined,
@@ -187,21 +188,26 @@ export class Archives {
       }))
         verdicts.push({ ...verdict, stack: name });
     }
-    if (remove) {
+    if (!remove) return verdicts;
+    const removed: string[] = [];
+    try {
       for (const [index, { id, stack: of, isKept }] of verdicts.entries()) {
         if (isKept) continue;
         // Somebody may have come to need it while others were removed: it stays, and the others go.
         const why = (await this.#needed()).get(id) ?? (await this.#takeUnlessNamed(id));
-        if (why !== null) verdicts[index] = { id, stack: of, isKept: true, why: [`pinned by ${why}`] };
+        if (why === null) removed.push(id);
+        else verdicts[index] = { id, stack: of, isKept: true, why: [`pinned by ${why}`] };
       }
       await this.#own.collect();
+    } catch (error) {
+      throw afterRemoval(removed, error);
     }
     return verdicts;
   }
 
   /**
    * One that `keep` does not speak of, or that a person wants gone: an archive, a group without its members, or what cannot be read. Removes it
-   * when `remove`. Faults: ARCHIVE_MISSING; ARCHIVE_IN_USE while a request, a stack, a drill or a group needs it, whatever the person says.
+   * when `remove`; what fails after that says that it is gone. Faults: ARCHIVE_MISSING; ARCHIVE_IN_USE while a request, a stack, a drill or a group needs it, whatever the person says.
    */
   async removeOne(at: FleetAt, id: string, remove: boolean): Promise<Removal> {
     const all = await this.#own.list();
@@ -220,7 +226,7 @@ export class Archives {
     await this.#take(id);
     // What cannot be read may keep the store from being collected, and is gone all the same.
     await this.#own.collect().catch((error: unknown) => {
-      if (asFault(error, 'ARCHIVE_FAILED').code !== 'ARCHIVE_DAMAGED') throw error;
+      if (asFault(error, 'ARCHIVE_FAILED').code !== 'ARCHIVE_DAMAGED') throw afterRemoval([id], error);
     });
     return removal;
   }
@@ -383,6 +389,18 @@ function whatIs(listed: Listed): string {
   return listed.kind === 'group'
     ? `the archive of the group ${listed.group}, made ${madeAt}, with ${listed.members.length} members`
     : `the ${listed.purpose} archive of ${listed.stack}, made ${madeAt}`;
+}
+
+/** Who hears of the failure only would look for what is no longer there. */
+function afterRemoval(removed: readonly string[], error: unknown): unknown {
+  if (removed.length === 0) return error;
+  const { code, message, data } = asFault(error, 'ARCHIVE_FAILED');
+  const names = removed.map((id) => id.slice(0, 12)).join(', ');
+  const said = `${removed.length === 1 ? 'the archive' : 'the archives'} ${names} ${removed.length === 1 ? 'is' : 'are'} removed`;
+  return new Fault(code, `${said}; what was to follow failed: ${message}`, {
+    data: { ...data, removed },
+    cause: error,
+  });
 }
 
 type Settings = ReturnType<typeof effectiveSettings>;
