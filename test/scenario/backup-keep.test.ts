@@ -9,6 +9,7 @@ import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
+import { putWrongWithOthers } from '../../src/operations/archive/proof.ts';
 import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
@@ -337,6 +338,39 @@ describe('what reading archives again found', () => {
       code: 'ARCHIVE_DAMAGED',
     });
     expect((await archives.list())[0]).toMatchObject({ readAtMs: null, verifiedAtMs: null });
+  });
+
+  it('counts for what shares it also when a restore found it, and is told where those cannot be read', async () => {
+    const { sim, disk, archives, backUpAll, spoil } = await desk();
+    const { members } = await backUpAll();
+    const [one = '', two = ''] = members.map(({ archive }) => archive);
+    for (const id of [one, two]) await archives.verify(id, never);
+    const damaged = async () =>
+      (await archives.list()).flatMap(({ listed, damagedAtMs }) => (damagedAtMs === null ? [] : [listed.id])).sort();
+    const manifest = readManifest(readFileSync(join(disk.directory, 'manifests', `${one}.json`)));
+    const digest = manifest.kind === 'archive' ? (manifest.manifest.payloads[0]?.blob.digest ?? '') : '';
+    spoil(`blobs/sha256/${digest.slice(0, 2)}/${digest}`, 'spoilt');
+    const plan = () => planRestore(sim.bench, { stack: 'one', archive: one }, never);
+    const { store } = sim.house.archives!;
+    const listing = vi.spyOn(store, 'list').mockRejectedValueOnce(new Fault('ARCHIVE_UNREACHABLE', 'no answer'));
+    await expect(plan()).rejects.toMatchObject({
+      code: 'ARCHIVE_DAMAGED',
+      message: expect.stringContaining('which others share that is not known: no answer'),
+    });
+    listing.mockRestore();
+    expect(await damaged()).toEqual([one]);
+    await expect(plan()).rejects.toMatchObject({ code: 'ARCHIVE_DAMAGED' });
+    expect(await damaged()).toEqual([one, two].sort());
+  });
+
+  it('in a replica says nothing of what is here', async () => {
+    const { sim, archives, backUpAll } = await desk();
+    const { members } = await backUpAll();
+    const digests = members.map(({ archive }) => archive);
+    const house = sim.house.archives!;
+    const wrong = digests.map((digest) => ({ kind: 'manifest' as const, digest, what: 'damaged' as const }));
+    await putWrongWithOthers(sim.house.store, house.store, 'f'.repeat(64), wrong, 1);
+    expect((await archives.list()).filter((one) => one.damagedAtMs !== null)).toEqual([]);
   });
 });
 

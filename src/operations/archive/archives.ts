@@ -1,5 +1,5 @@
 // Archives: what people ask of the archive store: list, show, verify, prune, carry out and in. Reads and removes; makes and restores none.
-import { blobsOf, type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
+import { type ReadArchive, type ReadGroup, readManifest } from '../../core/archive/manifest.ts';
 import { type Retained, retain, type Verdict } from '../../core/archive/retention.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import { isTerminal } from '../../core/request/life.ts';
@@ -16,7 +16,7 @@ import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
 import { GROUPING, GROUPING_MS, type Grouping } from './backup-group.ts';
 import type { CloneRecord } from './clone.ts';
 import { drilledAtMs, drillingRecords, lastVerifiedKey } from './drill-record.ts';
-import { damagedKey, forgetProof, putRight, putWrong, readKey } from './proof.ts';
+import { damagedKey, forgetProof, putRight, putWrongWithOthers, readKey } from './proof.ts';
 import { replicaNamed, replicaStatuses } from './replicate.ts';
 import { restorePin, unfinishedRestores } from './restore.ts';
 
@@ -112,7 +112,7 @@ export class Archives {
     return { read: readManifest(bytes), signedBy: this.#archives.check(bytes, signature) };
   }
 
-  /** Reads everything again. */
+  /** Reads everything again. Throws also what keeps it from being told which other archives are wrong then. */
   async verify(id: string, signal: AbortSignal): Promise<Verification> {
     await this.show(id);
     const verification = await this.#own.verify(id, signal);
@@ -121,31 +121,8 @@ export class Archives {
     const { store, clock } = this.#house;
     if (verification.wrong.length === 0)
       for (const read of [id, ...(await this.#membersOf(id))]) putRight(store, read, clock.nowMs());
-    else {
-      // First: the others may not be told now.
-      putWrong(store, id, clock.nowMs());
-      for (const spoilt of await this.#naming(verification.wrong)) putWrong(store, spoilt, clock.nowMs());
-    }
+    else await putWrongWithOthers(store, this.#own, id, verification.wrong, clock.nowMs());
     return verification;
-  }
-
-  /** Archives share their blobs: whatever names a wrong one is no longer known to be right, and none is pruned for its sake. Throws what keeps
-   * one from being read: it may be among them. */
-  async #naming(wrong: Verification['wrong']): Promise<readonly string[]> {
-    const digests = new Set(wrong.map((one) => one.digest));
-    const found: string[] = [];
-    for (const { id, kind } of await this.#own.list()) {
-      if (digests.has(id)) found.push(id);
-      if (kind !== 'archive') continue;
-      const read = await this.#own.manifest(id).catch((error: unknown) => {
-        // Removed meanwhile, or listed as damaged from now on.
-        if (error instanceof Fault && (error.code === 'ARCHIVE_MISSING' || error.code === 'ARCHIVE_DAMAGED'))
-          return null;
-        throw error;
-      });
-      if (read !== null && blobsOf(readManifest(read.bytes)).some((blob) => digests.has(blob.digest))) found.push(id);
-    }
-    return found;
   }
 
   /** What `keep` of each stack leaves; removes the rest when `remove`. An archive of a stack that nobody declares any more is kept. What fails on

@@ -4,7 +4,7 @@
 import { blobsOf, type Manifest, type ReadArchive, readManifest } from '../../core/archive/manifest.ts';
 import { fieldChanges } from '../../core/diff/diff.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
-import { Fault } from '../../core/fault.ts';
+import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { DesiredService } from '../../core/state/desired.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
@@ -26,7 +26,7 @@ import {
   originalFolder,
 } from './generations.ts';
 import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
-import { putWrong } from './proof.ts';
+import { putWrongWithOthers } from './proof.ts';
 import { checkRoom, mebibytes } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
@@ -130,10 +130,15 @@ export async function planRestore(
   await checkRoom(house, [manifest], signal);
   const verified = await archives.store.verify(id, signal);
   if (verified.wrong.length > 0) {
-    putWrong(store, id, house.clock.nowMs());
+    const own = archives.own ?? archives.store;
+    // That it is damaged is what is told, also where the others that share it cannot be.
+    const untold = await putWrongWithOthers(store, own, id, verified.wrong, house.clock.nowMs()).then(
+      () => '',
+      (error: unknown) => `; which others share that is not known: ${asFault(error, 'ARCHIVE_FAILED').message}`,
+    );
     throw new Fault(
       'ARCHIVE_DAMAGED',
-      `${verified.wrong.length === 1 ? '1 blob' : `${verified.wrong.length} blobs`} of the archive ${id.slice(0, 12)} ${verified.wrong.length === 1 ? 'is' : 'are'} missing or damaged`,
+      `${verified.wrong.length === 1 ? '1 blob' : `${verified.wrong.length} blobs`} of the archive ${id.slice(0, 12)} ${verified.wrong.length === 1 ? 'is' : 'are'} missing or damaged${untold}`,
       {
         data: { archive: id, digests: verified.wrong.map((one) => one.digest) },
       },
