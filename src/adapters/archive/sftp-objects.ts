@@ -17,6 +17,8 @@ const FOLDER_MODE = 0o700;
 /** Less than this counts as full when a write fails without a reason. */
 const FULL_BYTES = 4 * 1024 * 1024;
 const WIDTH = 8;
+/** Of one folder. What is left of a packet without `.` and `..` may be nothing. */
+const MOST_EMPTY_PACKETS = 100;
 /** Of later versions of the protocol. */
 const NO_SPACE: ReadonlySet<number> = new Set([14, 15]);
 const PARTS = 'incoming';
@@ -291,7 +293,7 @@ export class SftpObjects implements RemoteObjects {
       throw error;
     }
     try {
-      for (;;) {
+      for (let empty = 0; ; ) {
         let some: readonly FileEntryWithStats[];
         try {
           some = await this.#link.askOf<readonly FileEntryWithStats[]>(handle, (sftp, raw, done) =>
@@ -301,6 +303,8 @@ export class SftpObjects implements RemoteObjects {
           if (isStatus(error, SFTP_STATUS.eof)) return;
           throw error;
         }
+        if (some.length === 0 && ++empty > MOST_EMPTY_PACKETS)
+          throw new Fault('ARCHIVE_FAILED', `${this.place}: the list of ${folder} holds nothing and has no end`);
         yield* some;
       }
     } finally {

@@ -32,7 +32,8 @@ export interface SftpCall {
   readonly nth: number;
 }
 
-export type SftpBehaviour = { readonly status: number } | 'cut' | 'hang' | null;
+/** `nothing`: a list of no names, which is not its end. */
+export type SftpBehaviour = { readonly status: number } | 'cut' | 'hang' | 'nothing' | null;
 
 export class SftpDouble {
   readonly calls: SftpCall[] = [];
@@ -129,6 +130,7 @@ export class SftpDouble {
       if (how === 'hang') return;
       try {
         if (how === 'cut') connection.end();
+        else if (how === 'nothing') sftp.name(id, [] as never);
         else if (how !== null) sftp.status(id, how.status);
         else work();
       } catch (error) {

@@ -137,6 +137,21 @@ describe('the sftp store', () => {
     expect(await open({}, { mostKeys: 8 }).list()).toHaveLength(4);
   });
 
+  it('gives up a list of nothing that does not end, and asks no further', async () => {
+    const store = open();
+    await putArchives(store, 1);
+    double.behave = ({ name }) => (name === 'READDIR' ? 'nothing' : null);
+    expect(await faultOf(store.list())).toMatchObject({
+      code: 'ARCHIVE_FAILED',
+      message: expect.stringContaining('holds nothing and has no end'),
+    });
+    const asked = double.calls.length;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(double.calls).toHaveLength(asked);
+    double.behave = ({ name, nth }) => (name === 'READDIR' && nth % 2 === 0 ? 'nothing' : null);
+    expect(await store.list()).toHaveLength(1);
+  });
+
   it('gives up a server that lets it in and offers nothing, and goes on with one that does', async () => {
     double.offersSftp = false;
     const store = open();
