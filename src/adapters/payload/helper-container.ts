@@ -90,6 +90,7 @@ export function openHelperContainer(options: {
     const known = probed.get(id);
     if (known !== undefined) return known;
     const name = newName();
+    let hasFailed = false;
     try {
       const args = [...runArguments(name, null, 'read', []), '--version'];
       const call = { program: 'docker', args, cwd: '/', env, signal, deadlineMs: PROBE_MS };
@@ -98,8 +99,11 @@ export function openHelperContainer(options: {
       const has = exitCode === 0 && stdout.includes('GNU tar');
       probed.set(id, has);
       return has;
+    } catch (error) {
+      hasFailed = true;
+      throw error;
     } finally {
-      await remove(name);
+      await removeAfter(remove(name), hasFailed);
     }
   }
 

@@ -94,7 +94,9 @@ class FakeEngine {
     if (path === '/info') return [200, { ID: this.id, DockerRootDir: this.dir }];
     if (path === '/images/json') return [200, this.images];
     if (path === '/containers/create') return [201, { Id: 'helper' }];
-    if (path === '/containers/helper') return [500, { message: 'it is stuck' }];
+    if (path === '/images/helper/json') return [200, { Id: 'helper' }];
+    if (path === '/containers/helper' || path.startsWith('/containers/windlass-payload-'))
+      return [500, { message: 'it is stuck' }];
     if (path === '/system/df') {
       return [
         200,
@@ -339,6 +341,17 @@ describe('reading a volume', () => {
     const fault = await faultOf(read(payloads({ ways: ['engine-api'], stallMs: 300 }), 'data'));
     expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume data') });
     expect(engine.calls).toContain('DELETE /containers/helper');
+  });
+
+  it('tells why a helper could not be started, also when it cannot be taken away', async () => {
+    engine.add('data');
+    const refused: Programs = {
+      spawnStream,
+      run: async () => ({ exitCode: 125, stdout: '', stderr: 'docker: the engine has no memory left' }) as never,
+    };
+    const options = { ways: ['helper-container'], helperImage: 'helper', programs: refused } as const;
+    expect((await faultOf(read(payloads(options), 'data'))).message).toContain('the engine has no memory left');
+    expect(engine.calls).toEqual([expect.stringContaining('DELETE /containers/windlass-payload-')]);
   });
 
   it('does not blame tar while whoever takes its bytes takes his time', async () => {
