@@ -342,8 +342,9 @@ export class Controller {
     return fleet ? livesByRequest(this.#house.store, fleet).map(({ stack }) => stack) : [];
   }
 
+  /** Of one that is not on record nothing else is read: foreign projects make events too. */
   #isByRequest(stack: string): boolean {
-    return this.#byRequest().includes(stack);
+    return this.#house.store.applied(stack) !== null && this.#byRequest().includes(stack);
   }
 
   /** Judges all stacks from one look and queues those that need work. `everything` also inspects each container. */
