@@ -460,7 +460,7 @@ async function finishClaimed(
     } catch (error) {
       if (signal.aborted || !(error instanceof Fault) || !LEFT_CLAIMED.has(error.code)) throw error;
       // Held by another process, or out of reach: that is told elsewhere, and passes.
-      if (error.code === 'FILES_FAILED')
+      if (error.code !== 'LOCK_HELD' && error.code !== 'ENGINE_UNREACHABLE')
         log(redact(`error request ${snapshot.id}: ${error.message}; tried again at the next look`));
     } finally {
       leases?.release();
