@@ -1,6 +1,7 @@
 // `windlass backup` and `windlass backups …`: archives of stacks: make, list, look into, read again, keep to the rule, carry out and in.
+import { asFault, type Fault } from '../../core/fault.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
-import type { ListedArchive } from '../../surface.ts';
+import type { ListedArchive, Surface } from '../../surface.ts';
 import { type Command, type Flag, textFlag, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { plural } from '../views/diagnostic.ts';
@@ -50,7 +51,12 @@ export const list: Command = {
   flags: { store: STORE_FLAG },
   async run({ io, json, flags, args, surface }) {
     const desk = await surface('state');
-    const archives = await desk.archivesOf(textFlag(flags, 'store')).list(args[0]);
+    const [stack] = args;
+    // What cannot be read may be of any stack.
+    const archives = (await desk.archivesOf(textFlag(flags, 'store')).list()).filter(
+      ({ listed: one }) =>
+        stack === undefined || one.kind === 'damaged' || (one.kind === 'archive' && one.stack === stack),
+    );
     const replicas = flags['store'] === undefined ? desk.replicas() : [];
     const nowMs = desk.house.clock.nowMs();
     if (json) io.json(archives.map(({ listed, ...known }) => ({ ...listed, ...known })));
@@ -77,6 +83,9 @@ export const list: Command = {
           io.width,
         ),
       );
+    const unread = archives.filter(({ listed }) => listed.kind === 'damaged').length;
+    if (stack !== undefined && unread > 0)
+      io.words(`${plural(unread, 'archive')} cannot be read, and may be of ${oneLine(stack)}`);
     for (const { name, failing } of replicas)
       if (failing)
         io.words(
@@ -101,8 +110,22 @@ export const show: Command = {
   async run({ io, json, flags, args, surface }) {
     const archives = (await surface('state')).archivesOf(textFlag(flags, 'store'));
     const { read, signedBy } = await archives.show(await archives.find(args[0] ?? ''));
-    if (json || read.kind === 'group') {
+    if (json) {
       io.json({ id: read.id, signedBy, manifest: read.manifest });
+      return EXIT.done;
+    }
+    if (read.kind === 'group') {
+      const { group, madeAtMs, windlass, members, edges } = read.manifest;
+      io.data(
+        [
+          `archive    ${read.id}`,
+          `group      ${group}`,
+          `made       ${new Date(madeAtMs).toISOString()} by Windlass ${windlass}`,
+          `signed by  ${signedBy}`,
+          ...members.map((one) => `member     ${one.stack}: ${one.archive}`),
+          ...edges.map(({ consumer, plug, provider }) => `integrates ${consumer}: ${plug} of ${provider}`),
+        ].join('\n'),
+      );
       return EXIT.done;
     }
     const { manifest, derived } = read;
@@ -137,19 +160,63 @@ export const verify: Command = {
   flags: { store: STORE_FLAG },
   async run({ io, json, flags, args, surface, now }) {
     const archives = (await surface('state')).archivesOf(textFlag(flags, 'store'));
-    const results = [];
-    for (const said of args) results.push(await archives.verify(await archives.find(said), now));
-    if (json) io.json(results);
-    else
-      for (const one of results) {
-        io.data(
-          `${one.id.slice(0, 12)}: ${one.wrong.length === 0 ? `right, ${plural(one.blobs, 'blob')}, ${formatSize(one.sizeBytes)}` : 'damaged'}`,
+    const found: { readonly id: string; readonly fault: Unread['fault'] | null }[] = [];
+    // Before any is read, which takes long: a slip of the pen.
+    for (const said of args)
+      found.push(
+        await archives.find(said).then(
+          (id) => ({ id, fault: null }),
+          (error: unknown) => {
+            const unread = unreadBy(error, said, now);
+            if (unread.fault.code === 'USAGE') throw error;
+            return unread;
+          },
+        ),
+      );
+    const results: (Verification | Unread)[] = [];
+    const tell = (one: Verification | Unread): void => {
+      results.push(one);
+      if (!json) for (const line of formatVerdict(one)) io.data(line);
+    };
+    try {
+      for (const { id, fault } of found)
+        tell(
+          fault !== null
+            ? { id, fault }
+            : await archives.verify(id, now).catch((error: unknown) => unreadBy(error, id, now)),
         );
-        for (const bad of one.wrong) io.data(`  ${bad.kind} ${bad.digest}: ${bad.what}`);
-      }
-    return results.every((one) => one.wrong.length === 0) ? EXIT.done : EXIT.failed;
+    } finally {
+      if (json) io.json(results);
+    }
+    return results.every((one) => 'wrong' in one && one.wrong.length === 0) ? EXIT.done : EXIT.failed;
   },
 };
+
+type Verification = Awaited<ReturnType<Surface['archives']['verify']>>;
+
+/** Nothing is known of it, and of the others all the same. */
+interface Unread {
+  readonly id: string;
+  readonly fault: { readonly code: Fault['code']; readonly message: string; readonly help: string };
+}
+
+/** Throws it on when it was called off: then the others are not read either. */
+function unreadBy(error: unknown, id: string, now: AbortSignal): Unread {
+  if (now.aborted) throw error;
+  const { code, message, help } = asFault(error, 'ARCHIVE_FAILED');
+  return { id, fault: { code, message, help } };
+}
+
+function formatVerdict(one: Verification | Unread): readonly string[] {
+  const name = one.id.slice(0, 12);
+  if ('fault' in one)
+    return [
+      `${name}: could not be read: ${one.fault.code}: ${oneLine(one.fault.message)}`,
+      `  help: ${one.fault.help}`,
+    ];
+  if (one.wrong.length === 0) return [`${name}: right, ${plural(one.blobs, 'blob')}, ${formatSize(one.sizeBytes)}`];
+  return [`${name}: damaged`, ...one.wrong.map((bad) => `  ${bad.kind} ${bad.digest}: ${bad.what}`)];
+}
 
 export const drill: Command = {
   words: ['backups', 'drill'],
@@ -178,14 +245,20 @@ export const prune: Command = {
   async run({ io, json, flags, args, surface }) {
     const desk = await surface();
     const isMeant = flags['yes'] === true;
-    const verdicts = await desk.archivesOf(textFlag(flags, 'store')).prune(await desk.fleet(), args[0], isMeant);
+    const archives = desk.archivesOf(textFlag(flags, 'store'));
+    const verdicts = await archives.prune(await desk.fleet(), args[0], isMeant);
     if (json) io.json(verdicts);
     else
       for (const one of verdicts)
         io.data(
           `${one.id.slice(0, 12)}  ${one.stack}  ${one.isKept ? 'kept' : isMeant ? 'removed' : 'would go'}: ${one.why.join(', ')}`,
         );
-    return EXIT.done;
+    const unread = (await archives.list()).flatMap(({ listed }) => (listed.kind === 'damaged' ? [listed] : []));
+    for (const { id, why } of unread)
+      io.words(
+        `nothing can go while ${id.slice(0, 12)} cannot be read, which may name any of them: ${oneLine(why)}; \`windlass backups remove ${id.slice(0, 12)}\` shows what would be lost with it`,
+      );
+    return unread.length === 0 ? EXIT.done : EXIT.failed;
   },
 };
 
