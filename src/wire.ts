@@ -288,6 +288,7 @@ function archivesOf(
     store,
     own,
     isRemote: place !== undefined && place.kind !== 'dir',
+    ...(place === undefined || place.kind === 'dir' ? { directory } : {}),
     replicas,
     repository,
     sign: (bytes) => key().sign(bytes),

@@ -15,6 +15,8 @@ export interface ArchiveHouse {
   readonly own?: ArchiveStore;
   /** The main store is on another machine: the room there says nothing of the room here. */
   readonly isRemote?: boolean;
+  /** The folder of this host that the main store lies in; absent where it is on another machine. */
+  readonly directory?: string;
   /** What the store lacks is read from them. */
   readonly replicas?: readonly Replica[];
   /** For payloads that a stack wants there. */

@@ -130,6 +130,8 @@ export class RestoreWorld {
 
   /** Of the engine, and of the state directory; null = not to be seen. */
   readonly disks: Record<'volumes' | 'folders', Disk | null> = { volumes: null, folders: null };
+  /** Of what lies below these folders; the longest one wins. */
+  readonly mounted = new Map<string, Disk>();
 
   vault(): Vault {
     const { secrets, policies } = this;
@@ -210,7 +212,12 @@ export class RestoreWorld {
       },
       inspectVolume,
       volumeSizeBytes: async () => 3 * 1024 * 1024,
-      diskOf: async (where) => this.disks[where === 'volumes' ? 'volumes' : 'folders'],
+      diskOf: async (where) => {
+        if (where === 'volumes') return this.disks.volumes;
+        const at = [...this.mounted.keys()].filter((folder) => `${where.folder}/`.startsWith(`${folder}/`));
+        const longest = at.sort((a, b) => b.length - a.length)[0];
+        return longest === undefined ? this.disks.folders : (this.mounted.get(longest) ?? null);
+      },
       sweepHelpers: async () => [],
       close: () => {},
     };

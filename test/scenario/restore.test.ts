@@ -14,6 +14,7 @@ import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../..
 import { deployedSubject } from '../../src/operations/hook-subject.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
+import type { Payloads } from '../../src/ports/payloads.ts';
 import { crashPoints, faultOf, never, Process, RestoreWorld } from './restore-world.ts';
 
 const COMPOSE = `services:
@@ -260,6 +261,50 @@ describe('a restore in place', () => {
       Object.assign(world.disks, { volumes, folders });
       expect((await planned(world, { archive })).target).toBe('shop');
     }
+  });
+
+  it('is not begun where the disk that is mounted at the folder of its own stack is full', async () => {
+    const { world, archive } = await shop();
+    const disk = (id: string, freeBytes: number) => ({ id, path: `/disk/${id}`, freeBytes });
+    Object.assign(world.disks, { volumes: disk('a', 1e9), folders: disk('b', 1e9) });
+    const folder = join(world.sim.house.settings.stateDir, 'stacks', 'shop');
+    world.mounted.set(folder, disk('c', 9));
+    expect(await faultOf(planned(world, { archive }))).toMatchObject({
+      code: 'PAYLOAD_NO_SPACE',
+      message: expect.stringContaining('/disk/c'),
+    });
+    world.mounted.set(folder, disk('c', 10));
+    Object.assign(world.disks, { folders: disk('b', 0) });
+    expect((await planned(world, { archive })).target).toBe('shop');
+  });
+
+  it('counts the archive of the live data that is made before it, where that comes to the same disk', async () => {
+    const { world, archive } = await shop();
+    const mib = 1024 * 1024;
+    const disk = (id: string, freeBytes: number) => ({ id, path: `/disk/${id}`, freeBytes });
+    const directory = '/srv/archives';
+    const archives = { ...world.sim.house.archives!, directory };
+    const sizes: Record<string, number | null> = {};
+    const payloads = Object.assign(Object.create(world.sim.house.payloads!) as Payloads, {
+      volumeSizeBytes: async (name: string) => sizes[name] ?? null,
+    });
+    const bench = new Workbench({ ...world.sim.house, archives, payloads });
+    const plan = (safety: 'archive' | 'none') =>
+      world.sim.run(planRestore(bench, { stack: 'shop', archive, safety }, never));
+    Object.assign(world.disks, { volumes: disk('a', 3 * mib), folders: disk('b', 1e9) });
+    world.mounted.set(directory, disk('a', 3 * mib));
+    sizes['shop_data'] = 3 * mib;
+    expect(await faultOf(plan('archive'))).toMatchObject({
+      code: 'PAYLOAD_NO_SPACE',
+      message: expect.stringMatching(/archive of the live data .* up to 3\.0 MiB/),
+    });
+    expect((await plan('none')).kind).toBe('plan');
+    // What is not known is left out, and so is what lies on another disk.
+    sizes['shop_data'] = null;
+    expect((await plan('archive')).kind).toBe('plan');
+    sizes['shop_data'] = 3 * mib;
+    world.mounted.set(directory, disk('d', 0));
+    expect((await plan('archive')).kind).toBe('plan');
   });
 
   it('asks the room of a store only where the engine’s is not to be seen and the store is here', async () => {

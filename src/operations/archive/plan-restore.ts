@@ -127,7 +127,7 @@ export async function planRestore(
   if (manifest.runtime !== 'compose')
     throw new Fault('USAGE', `the archive is of a stack on ${manifest.runtime}, which is not restored by this version`);
   // First: what does not fit is asked for again and again, and reading all of it takes long.
-  await checkRoom(house, [manifest], signal);
+  await checkRoom(bench, [{ manifest, target, safety: request.safety !== 'none' }], signal);
   const verified = await archives.store.verify(id, signal);
   if (verified.wrong.length > 0) {
     const own = archives.own ?? archives.store;

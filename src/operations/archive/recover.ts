@@ -73,8 +73,12 @@ export async function planRecover(
     ...(request.skipIntegration ? { skipIntegration: request.skipIntegration } : {}),
   });
   await checkRoom(
-    house,
-    [...read.values()].map((one) => one.manifest),
+    bench,
+    [...read].map(([stack, { manifest }]) => ({
+      manifest,
+      target: request.rename?.[stack] ?? stack,
+      safety: request.safety !== 'none',
+    })),
     signal,
   );
 
