@@ -5,6 +5,7 @@ import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import { asFault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { ArchiveSource } from './archive/archive-source.ts';
+import { vaultOfStacks } from './archive/boot-secrets.ts';
 import { livesByRequest } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
@@ -37,9 +38,13 @@ export class Workbench {
 
   constructor(from: House) {
     // A stack that was restored runs at a commit that only its archive knows.
-    const { archives, source, store } = from;
+    const { archives, source, store, vault } = from;
     const isWrapped = source instanceof ArchiveSource;
-    const house = archives && !isWrapped ? { ...from, source: new ArchiveSource(source, store, archives.store) } : from;
+    const restorable = {
+      ...from,
+      source: archives && !isWrapped ? new ArchiveSource(source, store, archives.store) : source,
+    };
+    const house = archives && vault ? { ...restorable, vault: vaultOfStacks(vault, store) } : restorable;
     this.house = house;
     this.reader = new FleetReader(house);
     this.resolver = new Resolver(house);

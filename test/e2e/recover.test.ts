@@ -13,6 +13,7 @@ import { containersOf, docker, Fleet, inspect } from './fleet.ts';
 
 const DB = 'wlt-rec-db';
 const SITE = 'wlt-rec-site';
+const PG = 'wlt-rec-pg';
 const never = new AbortController().signal;
 const FILES = {
   'apps/db/app.yaml': `apiVersion: windlass/v1
@@ -48,6 +49,8 @@ volumes: { data: {} }
 `,
   [`stacks/${DB}.yaml`]: 'apiVersion: windlass/v1\nkind: Stack\napp: db\ngroup: rec\n',
   [`stacks/${SITE}.yaml`]: `apiVersion: windlass/v1\nkind: Stack\napp: site\ngroup: rec\nintegrate: { db: ${DB} }\n`,
+  [`stacks/${PG}.yaml`]:
+    'apiVersion: windlass/v1\nkind: Stack\napp: postgres\nvars: { image: "windlass-test/postgres:15", database: shop, user: keeper }\n',
 };
 const LIFE = { apiVersion: 'windlass/v1' as const, reason: 'a test', expires: '2030-01-01T00:00:00Z' };
 const exec = (container: string, ...command: string[]): string => docker('exec', container, ...command);
@@ -79,8 +82,8 @@ describe('on the real engine', () => {
 
   beforeAll(async () => {
     fleet = new Fleet();
-    fleet.owns(DB, SITE);
-    for (const name of [`${DB}2`, `${SITE}2`, `${DB}3`, `${DB}4`]) fleet.owns(name);
+    fleet.owns(DB, SITE, PG);
+    for (const name of [`${DB}2`, `${SITE}2`, `${DB}3`, `${DB}4`, `${PG}2`, `${PG}2-boot1`]) fleet.owns(name);
     fleet.removeLeftovers();
     fleet.push(FILES);
     const applied = await fleet.windlass('apply', '--yes');
@@ -131,6 +134,27 @@ describe('on the real engine', () => {
     expect(docker('volume', 'ls', '-q', '--filter', `label=com.docker.compose.project=${DB}3`)).not.toBe('');
     const refused = await planWork(bench, { ...move, stack: DB, target: `${DB}5` }, never);
     expect(refused).toMatchObject({ kind: 'wait', why: expect.stringMatching(/integrates wlt-rec-db/) });
+  }, 180_000);
+
+  it('a database that is made again from its dump lets in who has the secret of the clone', async () => {
+    const sql = (stack: string, statement: string): string =>
+      exec(`${stack}-postgres-1`, 'psql', '-qtAX', '-U', 'keeper', '-d', 'shop', '-c', statement);
+    sql(PG, "create table orders (what text); insert into orders values ('tea')");
+    const clone = { ...LIFE, kind: 'Clone' as const, stack: PG, target: `${PG}2` };
+    expect(await done(bench, 'dump', clone)).toMatch(/is a clone of wlt-rec-pg from archive/);
+    const vault = house.vault!;
+    const minted = await vault.find('password', [`stack/${PG}2`]);
+    expect(minted).not.toBe(await vault.find('password', [`stack/${PG}`]));
+    const login = (password: string): string =>
+      exec(
+        ...([`${PG}2-postgres-1`, 'env', `PGPASSWORD=${password}`, 'psql', '-h', 'postgres', '-U', 'keeper'] as const),
+        ...['-d', 'shop', '-qtAXc', 'select what from orders'],
+      );
+    expect(login(minted!)).toBe('tea');
+    expect(() => login('another')).toThrow(/password authentication failed/);
+    const tested = await fleet.windlass('stack', 'test', `${PG}2`);
+    expect(tested.code, tested.err).toBe(0);
+    expect((await vault.list()).filter(({ scope }) => scope.endsWith('-boot1'))).toEqual([]);
   }, 180_000);
 
   it('a machine that has nothing but the archives and the keys has the group again', async () => {

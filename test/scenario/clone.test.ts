@@ -166,6 +166,28 @@ volumes: { data: {} }
     expect(world.sees('shop2-web-1', '/data')).toBe('live data');
   });
 
+  it('that boots twice is made with the secrets that it reads afterwards', async () => {
+    const world = await shop();
+    const spec = { apiVersion: 'windlass/v1', kind: 'Stack', vars: { PASSWORD: '@secret(20,hex)!' } };
+    const data = { volumes: { data: 'old data' }, secrets: { PASSWORD: 'its secret' } };
+    const twice = { boot: { kind: 'double' as const, why: 'its jobs rebuild data' }, restoreJobs: ['say'] };
+    const archive = await world.archive('shop', { ...data, change: { spec, ...twice } });
+    const made = new Map<string, string>();
+    const { house } = world.sim;
+    const up = house.runtime.up.bind(house.runtime);
+    house.runtime.up = (input) => {
+      made.set(input.project, String(/"PASSWORD": ?"([^"]*)"/.exec(input.model.text)?.[1]));
+      return up(input);
+    };
+    await run(world, await planned(world, { archive }));
+    expect([...made.keys()]).toEqual(['shop2-boot1', 'shop2']);
+    expect(made.get('shop2-boot1')).toMatch(/^minted/);
+    expect(made.get('shop2')).toBe(made.get('shop2-boot1'));
+    expect(world.secrets.get('stack/shop2 PASSWORD')).toBe(made.get('shop2'));
+    expect([...world.secrets.keys()].sort()).toEqual(['stack/shop PASSWORD', 'stack/shop2 PASSWORD']);
+    expect([...house.store.values('secrets-of/').keys()]).toEqual([]);
+  });
+
   it('takes the secrets along where it is told to', async () => {
     const world = await shop();
     await run(world, await planned(world, { archive: await archiveOf(world), secrets: 'copy' }));

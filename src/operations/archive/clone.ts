@@ -112,7 +112,7 @@ function words({ operation, stack, target, archive, secrets, restore: planned }:
     ...(archive === null ? [`${stack} is backed up first, and ${target} is made from that archive`] : []),
     secrets === 'copy'
       ? `the secrets of ${stack} are taken along`
-      : `the secrets of ${stack} are not taken along: what can be minted is minted anew; data that holds an old one, such as the password of a database's own user, keeps it`,
+      : `the secrets of ${stack} are not taken along: what can be minted is minted anew, and what is made again from a dump is made with the new ones; data that is copied as it is keeps an old one that it holds, such as the password of a database's own user`,
     ...(planned?.lines ?? []),
     ...(operation === 'move'
       ? [

@@ -10,6 +10,7 @@ import { forget, runPhase } from '../steps/run-hook.ts';
 import type { Judged } from '../survey.ts';
 import type { Workbench } from '../workbench.ts';
 import { commitIdOf, type MadeCommit, putMade, textFile } from './archive-source.ts';
+import { putSecretsOf } from './boot-secrets.ts';
 import { containersOf, putGeneration } from './generations.ts';
 import { judge, type RestorePlan, toolsOf } from './plan-restore.ts';
 
@@ -48,6 +49,7 @@ export async function firstBoot(bench: Workbench, plan: RestorePlan, { signal, n
     volumes: plan.generation.volumes,
     folders: Object.fromEntries(plan.folders.map(({ path, to }) => [path, `${tree}/${to}`])),
   });
+  putSecretsOf(store, name, plan.target);
   const commit = putMade(store, bootCommit(plan));
   note(`first boot as ${name}`);
   const judged = await deployAs(bench, await judge(bench, name, commit), 'heal', signal);
@@ -82,6 +84,7 @@ export async function dropFirstBoot(bench: Workbench, plan: RestorePlan, signal:
   await files.removeFolder(`${settings.stateDir}/stacks/${name}`);
   store.forget(name);
   store.deleteValue(`restored/${commitIdOf(bootCommit(plan))}`);
+  putSecretsOf(store, name, null);
   putGeneration(store, name, null);
 }
 
