@@ -7,7 +7,7 @@ import { HASH_RECIPE } from '../core/render/config-hash.ts';
 import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
 import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
 import { isSecretValue, secretValuesOf } from '../core/render/secret-values.ts';
-import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
+import { encodeToken, findTokens, replaceTokens, spelledByGo } from '../core/render/token.ts';
 import { enclose, portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
 import { keyMeant, pathOfWords } from '../core/spec/compose-words.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
@@ -233,8 +233,8 @@ export class Resolver {
       const secrets = secretsOf(stack, prepared, closed);
       const { values, unminted, marks } = await this.#open(secrets, at, use);
       const open = (ref: string): string => values.get(ref) ?? encodeToken(ref);
-      // Inside a JSON string, and `$` doubled as Compose writes it: the model is read as a Compose file again.
-      const text = replaceTokens(closed, (ref) => JSON.stringify(open(ref)).slice(1, -1).replaceAll('$', '$$$$'));
+      // As Compose writes it, `$` doubled: the model is read as a Compose file again, and what is hashed is the spelling.
+      const text = replaceTokens(closed, (ref) => spelledByGo(open(ref)).replaceAll('$', '$$$$'));
       const environment = Object.fromEntries(
         Object.entries(prepared.environment).map(([name, value]) => [name, replaceTokens(value, open)]),
       );

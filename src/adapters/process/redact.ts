@@ -1,6 +1,7 @@
 // Redacts secrets by value from everything that leaves the process: the value itself and the forms in which programs
 // print it again (base64 in any alignment, URL-encoded, JSON-escaped, Compose's doubled `$`), also where it goes on in the next line.
 // It never finds secrets by shape.
+import { spelledByGo } from '../../core/render/token.ts';
 
 /** What stands in place of a secret. */
 export const REDACTED = '[redacted]';
@@ -121,7 +122,9 @@ function hashAt(text: string, at: number): number {
 }
 
 function formsOf(value: string): ReadonlySet<string> {
-  const forms = new Set([value, value.trim(), JSON.stringify(value).slice(1, -1), value.replaceAll('$', '$$$$')]);
+  const doubled = value.replaceAll('$', '$$$$');
+  const forms = new Set([value, value.trim(), JSON.stringify(value).slice(1, -1), doubled]);
+  for (const one of [value, doubled]) forms.add(spelledByGo(one));
   for (const encoded of urlForms(value)) forms.add(encoded);
   const bytes = Buffer.from(value, 'utf8');
   for (const encoded of base64Forms(bytes)) forms.add(encoded);

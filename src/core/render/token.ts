@@ -14,5 +14,11 @@ export function findTokens(text: string): readonly string[] {
   return [...new Set(Array.from(text.matchAll(TOKEN), (match) => decode(match[1] ?? '')))];
 }
 
+/** A value inside a JSON string as programs in Go spell it, Compose and the engine among them. */
+export const spelledByGo = (value: string): string =>
+  JSON.stringify(value)
+    .slice(1, -1)
+    .replace(/[<>&\u2028\u2029]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 export const replaceTokens = (text: string, open: (ref: string) => string): string =>
   text.includes(OPEN) ? text.replace(TOKEN, (_, hex: string) => open(decode(hex))) : text;

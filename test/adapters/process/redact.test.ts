@@ -17,6 +17,8 @@ describe('a secret value is unprintable', () => {
     ['URL-encoded in lower case', encodeURIComponent(value).replace(/%../g, (found) => found.toLowerCase())],
     ['form-encoded', new URLSearchParams({ v: value }).toString().slice(2)],
     ['JSON-escaped', JSON.stringify(value)],
+    ['JSON-escaped as Go does', 'p@ss w$rd/\\u0026\\"ü'],
+    ['as Compose writes it', 'p@ss w$$rd/\\u0026\\"ü'],
     ['with the doubled dollar of Compose', value.replaceAll('$', '$$$$')],
     ['in base64', Buffer.from(value).toString('base64')],
     ['in URL-safe base64', Buffer.from(value).toString('base64url')],
