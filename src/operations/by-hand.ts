@@ -23,15 +23,14 @@ export async function byHand(
   const { house, look } = bench;
   const restoring = unfinishedRestores(house).find(({ plan }) => plan.target === stack);
   if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
+  // A project of that name may be somebody else's.
+  if (!isOnRecord(house.store, stack)) throw neverDeployed(stack);
   const leases = holdLeases(house, [stack], undefined, { first: true });
   try {
     await takeUpHooks(bench, [stack], { signal });
     const applied = house.store.applied(stack);
     const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
-    if (containers.length === 0)
-      throw isOnRecord(house.store, stack)
-        ? new Fault('NOT_FOUND', `stack ${stack} has no containers`)
-        : neverDeployed(stack);
+    if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);
     if (act === 'stop')
       house.store.putHold(stack, {
         kind: 'stopped',

@@ -31,8 +31,8 @@ export async function scaleStack(
 ): Promise<readonly Scaled[]> {
   const { house, look } = bench;
   const { desired } = judged.resolved;
-  if (!isOnRecord(house.store, judged.name) && projectContainers(judged.index, desired.project).length === 0)
-    throw neverDeployed(judged.name);
+  // A project of that name may be somebody else's.
+  if (!isOnRecord(house.store, judged.name)) throw neverDeployed(judged.name);
   const hold = holdOf(judged.stack, house.store.holds(judged.name), house.clock.nowMs());
   if (hold?.kind !== 'suspended')
     throw new Fault(

@@ -66,6 +66,29 @@ describe('by hand', () => {
     expect(sim.house.store.holds('shpo')).toEqual([]);
   });
 
+  it.each(BY_HAND.filter((line) => !line.startsWith('logs')))(
+    '`windlass %s` leaves a project of that name alone that somebody else runs, here or from another state directory',
+    async (line) => {
+      const { sim, run } = fleet();
+      await sim.apply();
+      // As this state directory would find it that never deployed it.
+      sim.house.store.forget('shop');
+      for (const { spec } of sim.world.containersOf('shop'))
+        Object.assign(spec.labels, { 'com.docker.compose.project.working_dir': '/srv/shop' });
+      expect((await run('plan')).out).toContain('error[PROJECT_CONFLICT]');
+      await run('suspend shop');
+      const before = sim.house.store.runs({}).length;
+      sim.world.clearCalls();
+      const { code, err } = await run(line.replace('NAME', 'shop'));
+      expect(err).toContain('error[NOT_FOUND]: stack shop is not deployed: `windlass apply --stack shop` deploys it');
+      expect(code).toBe(3);
+      expect(sim.world.mutatingCalls()).toEqual([]);
+      expect(sim.world.containersOf('shop').map((one) => one.state)).toContain('running');
+      expect(sim.house.store.holds('shop').map((one) => one.kind)).toEqual(['suspended']);
+      expect(sim.house.store.runs({})).toHaveLength(before);
+    },
+  );
+
   it('a suspended stack that was never deployed is not scaled', async () => {
     const { run } = fleet();
     await run('suspend shop');
