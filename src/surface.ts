@@ -39,7 +39,7 @@ import { livesByRequest } from './operations/by-request.ts';
 import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { everDeployed, forgetUndeclared, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
-import { awaitsArchive, holdNow } from './operations/hold-now.ts';
+import { awaitsArchive, holdNow, holdsShown, settleHolds } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
 import { previewUninstall } from './operations/hook-subject.ts';
@@ -367,7 +367,7 @@ export class Surface {
     readonly failures: ReadonlyMap<string, Fault>;
   }> {
     if (view.denied) throw view.denied;
-    await accept(this.house, view.at.revision.commit);
+    await this.#accept(view.at);
     // Somebody may have suspended a stack since the plan was shown.
     const held = await this.#held(view.work, view.at, withoutData);
     const work = view.work.filter((one) => !held.has(one.name));
@@ -406,11 +406,16 @@ export class Surface {
     return { outcome, removed, kept, failures };
   }
 
+  async #accept(at: FleetAt): Promise<void> {
+    await accept(this.house, at.revision.commit);
+    settleHolds(this.house, at);
+  }
+
   /** A commit that asks for nothing to be deployed counts all the same from now on, as for what it says of backups. */
   async take(view: PlanView): Promise<void> {
     if (view.denied) throw view.denied;
     try {
-      await accept(this.house, view.at.revision.commit);
+      await this.#accept(view.at);
     } catch (error) {
       // Somebody took a newer one meanwhile.
       if (!(error instanceof Fault && (error.code === 'PLAN_STALE' || error.code === 'HISTORY_REWRITTEN'))) throw error;
@@ -459,14 +464,14 @@ export class Surface {
   status(): readonly StackStatus[] {
     const { store } = this.house;
     const conditions = store.allConditions();
-    const holds = store.allHolds();
-    const names = new Set([...conditions.keys(), ...store.allApplied().map((one) => one.stack), ...holds.keys()]);
+    const held = store.allHolds().keys();
+    const names = new Set([...conditions.keys(), ...store.allApplied().map((one) => one.stack), ...held]);
     return [...names].sort().map((name) => ({
       name,
       conditions: conditions.get(name) ?? [],
       applied: store.applied(name),
       attempt: store.attempt(name),
-      holds: holds.get(name) ?? [],
+      holds: holdsShown(this.house, name),
     }));
   }
 

@@ -21,7 +21,7 @@ import { isAgainstGit, livesByRequest } from '../operations/by-request.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
 import { everDeployed, forgetUndeclared, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
-import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED } from '../operations/hold-now.ts';
+import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED, settleHolds } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsLeft, endRunsOfTheDead } from '../operations/interrupted-runs.ts';
 import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
@@ -375,6 +375,7 @@ export class Controller {
   async #sweepOnce(trigger: string, everything: boolean): Promise<void> {
     const at = this.#at;
     if (!at) return;
+    settleHolds(this.#house, at);
     this.#restoring = unfinishedRestores(this.#house);
     let surveyed: readonly Surveyed[];
     let successions: readonly Succession[];

@@ -17,8 +17,11 @@ export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held'
 /** Deployed at a made commit, not declared, and not to be taken away for that. One that left git is not among them, be its volumes restored
  * ones; nor is a first boot or a drill, which belongs to who made it until that takes it away. */
 export const livesByRequest = (store: Store, fleet: LoadedFleet): readonly Applied[] =>
-  leftOf(fleet, store.allApplied()).filter((one) => {
-    if (one.prune) return false;
-    const made = madeCommit(store, one.revision);
-    return made !== null && !made.isolated && !made.enclosed;
-  });
+  leftOf(fleet, store.allApplied()).filter((one) => wasMade(store, one));
+
+/** The same but for what git declares by now. */
+export function wasMade(store: Store, { prune, revision }: Applied): boolean {
+  if (prune) return false;
+  const made = madeCommit(store, revision);
+  return made !== null && !made.isolated && !made.enclosed;
+}

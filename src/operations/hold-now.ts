@@ -3,8 +3,11 @@
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { type RestoreRecord, unfinishedRestores } from './archive/restore.ts';
+import { isAgainstGit, wasMade } from './by-request.ts';
+import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
-import { holdOf } from './survey.ts';
+import { acceptedKey } from './lineage.ts';
+import { holdOf, isInTime } from './survey.ts';
 
 /** `unfinished`: asked once by who looks at many stacks. */
 export function holdNow(
@@ -23,6 +26,34 @@ export function holdNow(
       service: '',
     };
   return holdOf(stack, store.holds(stack.name), clock.nowMs());
+}
+
+/** Of an accepted fleet: a hold that a commit has ended is over for good, also when that commit is taken back. One of a stack that git did not
+ * declare when it was restored lasts against the declaration that comes first: data that was brought back is no surprise's to overwrite. */
+export function settleHolds({ store, source }: House, { fleet, revision }: FleetAt): void {
+  // Against another than the accepted one nothing was held, and nothing has ended.
+  if (store.value(acceptedKey(source.spec.name)) !== revision.commit) return;
+  for (const [name, holds] of store.allHolds()) {
+    const declared = fleet.stacks.get(name)?.sourceDigest;
+    if (declared === undefined) continue;
+    for (const hold of holds)
+      if (hold.whileDeclared === undefined) {
+        if (!isAgainstGit(hold)) continue;
+        const reason = `${hold.reason}; a later commit to it or \`windlass resume ${name}\` deploys what git declares`;
+        store.putHold(name, { ...hold, reason, whileDeclared: declared });
+      } else if (hold.whileDeclared !== declared) store.deleteHold(name, hold.kind, hold.service);
+  }
+}
+
+/** Those that still hold a stack, told from what is on record alone. */
+export function holdsShown({ store, clock }: House, stack: string): readonly Hold[] {
+  const applied = store.applied(stack);
+  return store.holds(stack).filter(
+    (hold) =>
+      isInTime(hold, clock.nowMs()) &&
+      // Where git declares nothing there is nothing to keep from.
+      !(hold.whileDeclared === undefined && isAgainstGit(hold) && applied !== null && wasMade(store, applied)),
+  );
 }
 
 /** Stacks that authorised requests are about to bring back from an archive. */

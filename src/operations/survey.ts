@@ -216,12 +216,15 @@ function providerMissing(one: Judged, unfit: ReadonlySet<string>): Fault | null 
   });
 }
 
+/** Its time, if it has one, is not over. */
+export const isInTime = ({ untilMs }: Hold, nowMs: number): boolean => untilMs === 0 || untilMs > nowMs;
+
 /** Whether people or the file hold a stack: ordered, first that holds. */
 export function holdOf(stack: LoadedStack, holds: readonly Hold[], nowMs: number): Hold | null {
   const active = holds.filter(
     (hold) =>
       hold.service === '' &&
-      (hold.untilMs === 0 || hold.untilMs > nowMs) &&
+      isInTime(hold, nowMs) &&
       (hold.whileDeclared === undefined || hold.whileDeclared === stack.sourceDigest),
   );
   const byKind = (kind: Hold['kind']) => active.find((hold) => hold.kind === kind);

@@ -5,6 +5,8 @@ import { Controller } from '../../src/controller/controller.ts';
 import { madeCommit } from '../../src/operations/archive/archive-source.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { clone, planClone } from '../../src/operations/archive/clone.ts';
+import { planRestore } from '../../src/operations/archive/plan-restore.ts';
+import { restore } from '../../src/operations/archive/restore.ts';
 import type { House } from '../../src/operations/house.ts';
 import { leaseName } from '../../src/operations/leases.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
@@ -180,6 +182,35 @@ describe('a stack that lives by a request', () => {
     expect(log.length).toBeLessThan(20);
   });
 
+  it('is held at what was restored once git declares it, until a later commit to it, and that for good', async () => {
+    const world = await cloned();
+    await controlled(world);
+    const shown = () => new Surface(world.sim.house).status().find(({ name }) => name === 'shop2')?.holds;
+    const push = (image: string) => world.sim.source.push({ ...FILES, 'stacks/shop2/compose.yaml': image });
+    const first = COMPOSE.replace('busybox:1', 'web:1');
+    expect(shown()).toEqual([]);
+    push(first);
+    await until(world, () => condition(world, 'Ready') === 'False Held');
+    expect(shown()).toMatchObject([
+      {
+        kind: 'held',
+        reason: expect.stringMatching(
+          /^restored from archive [0-9a-f]{12}; a later commit to it or `windlass resume shop2` deploys/,
+        ),
+      },
+    ]);
+    const image = () => world.sim.world.container(CONTAINER).spec.image;
+    world.sim.source.push({ ...FILES, 'stacks/shop2/compose.yaml': first, 'README.md': 'not to it' });
+    await world.sim.run(world.sim.clock.sleep(5_000));
+    expect([image(), shown()?.length]).toEqual(['windlass-test/busybox:1', 1]);
+    push(COMPOSE.replace('busybox:1', 'web:2'));
+    await until(world, () => image() === 'windlass-test/web:2');
+    push(first);
+    await until(world, () => image() === 'windlass-test/web:1' && /^True/.test(condition(world, 'Ready')));
+    expect(world.sees(CONTAINER, '/data')).toBe('old');
+    expect(shown()).toEqual([]);
+  });
+
   it('differs from what was made for it, not from git', async () => {
     const world = await cloned();
     const surface = new Surface(world.sim.house);
@@ -191,5 +222,40 @@ describe('a stack that lives by a request', () => {
     world.sim.world.stop(CONTAINER);
     expect(await diff()).toHaveLength(1);
     await expect(surface.diff('shop3')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('a stack that was restored', () => {
+  it.each(['apply', 'take'] as const)('is held no more once a commit has ended that, by %s', async (how) => {
+    const world = new RestoreWorld();
+    try {
+      const declare = (image: string) =>
+        world.sim.source.push({ ...FILES, 'stacks/shop/compose.yaml': COMPOSE.replace('busybox:1', image) });
+      declare('busybox:1');
+      await world.sim.apply();
+      const archive = await world.archive('shop', { volumes: { data: 'old' } });
+      declare('web:1');
+      await world.sim.apply();
+      const answer = await world.sim.run(planRestore(world.bench, { stack: 'shop', archive }, never));
+      if (answer.kind === 'wait') throw new Error(answer.why);
+      await world.sim.run(restore(world.bench, answer.plan, { signal: never, backup: world.backup, id: 'r1' }));
+      const surface = new Surface(world.sim.house);
+      const seen = async () => {
+        const view = await world.sim.run(surface.plan());
+        const taken = how === 'take' ? surface.take(view) : surface.apply(view, { prune: false, trigger: 'test' });
+        await world.sim.run(taken as Promise<unknown>);
+        return [world.sim.world.container('shop-web-1').spec.image, world.sim.house.store.holds('shop').length];
+      };
+      // As it was declared when it was restored: nobody changed it.
+      expect(await seen()).toEqual(['windlass-test/busybox:1', 1]);
+      declare('web:2');
+      const runs = (image: string) => `windlass-test/${how === 'apply' ? image : 'busybox:1'}`;
+      expect(await seen()).toEqual([runs('web:2'), 0]);
+      declare('web:1');
+      expect(await seen()).toEqual([runs('web:1'), 0]);
+      expect((await world.sim.run(surface.plan())).held).toEqual(new Map());
+    } finally {
+      world.dispose();
+    }
   });
 });
