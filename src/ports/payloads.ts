@@ -87,7 +87,7 @@ export interface Payloads {
   /**
    * Checks the whole blob, makes the target, extracts, reads it again. `open` gives the blob's bytes from their beginning,
    * twice. After a failure the target is gone again. Faults: PAYLOAD_EXISTS, PAYLOAD_CORRUPT, PAYLOAD_HOSTILE,
-   * PAYLOAD_UNVERIFIED, PAYLOAD_STALLED, PAYLOAD_FAILED, PAYLOAD_NO_WAY, CANCELLED, ENGINE_*.
+   * PAYLOAD_UNVERIFIED, PAYLOAD_STALLED, PAYLOAD_NO_SPACE, PAYLOAD_FAILED, PAYLOAD_NO_WAY, CANCELLED, ENGINE_*.
    */
   write(
     open: () => AsyncIterable<Uint8Array>,

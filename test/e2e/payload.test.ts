@@ -300,6 +300,34 @@ describe('payloads on the real engine', () => {
     expect((await faultOf(read(payloads('engine-api'), `${P}-a`, ['group']))).code).toBe('PAYLOAD_NO_WAY');
   });
 
+  it('says that the place is full, by every way, and leaves nothing', async () => {
+    const { blob, facts } = await (async () => {
+      noise(join(filled(`${P}-a`, []), 'noise'), 2);
+      return read(payloads('host-path'), `${P}-a`);
+    })();
+    const driverOpts = { type: 'tmpfs', device: 'tmpfs', o: 'size=256k' };
+    for (const way of ['helper-container', 'engine-api'] as const) {
+      const target: PayloadTarget = { kind: 'volume', name: `${P}-b`, driverOpts };
+      const fault = await faultOf(write(payloads(way), blob, facts, target));
+      expect([fault.code, fault.message], way).toEqual(['PAYLOAD_NO_SPACE', expect.stringContaining(`/${P}-b/`)]);
+    }
+    const within = mkdtempSync(join(tmpdir(), `${P}-`));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', within]);
+    try {
+      const target: PayloadTarget = { kind: 'folder', path: join(within, 'copy'), within };
+      const fault = await faultOf(write(payloads('host-path'), blob, facts, target));
+      expect([fault.code, fault.message]).toEqual([
+        'PAYLOAD_NO_SPACE',
+        expect.stringContaining(`${within}/copy: tar: `),
+      ]);
+      expect(readdirSync(within)).toEqual([]);
+    } finally {
+      execFileSync('umount', [within]);
+      rmSync(within, { recursive: true });
+    }
+    expect([volumes(), helpers()]).toEqual([[`${P}-a`], '']);
+  });
+
   it('captures no device node, since no restore takes one', async () => {
     const path = filled(`${P}-a`);
     execFileSync('mknod', [join(path, 'null'), 'c', '1', '3']);

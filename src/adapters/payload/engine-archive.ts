@@ -8,7 +8,7 @@ import type { Programs } from '../process/run.ts';
 import { moving } from './stall.ts';
 import { removeAfter } from './sweep-helpers.ts';
 import { writeTar } from './tar-command.ts';
-import { nameOf, type Place, type Way } from './way.ts';
+import { folderOf, nameOf, type Place, type Way } from './way.ts';
 
 const MOUNT_POINT = '/payload';
 const REMOVE_MS = 30_000;
@@ -118,7 +118,7 @@ export function openEngineArchive(options: {
         // The docker client, because it takes a body of unknown length.
         const args = ['cp', '--quiet', '-', `${id}:${MOUNT_POINT}`];
         const child = await programs.spawnStream({ program: 'docker', args, cwd: '/', env, signal });
-        await writeTar(child, tar, { signal, what: nameOf(place), stallMs });
+        await writeTar(child, tar, { signal, what: nameOf(place), folder: folderOf(place), stallMs });
       } catch (error) {
         hasFailed = true;
         throw error;

@@ -9,7 +9,7 @@ import { helperLabel, helperOwnerLabel } from '../compose/volume-owner.ts';
 import type { Programs } from '../process/run.ts';
 import { removeAfter } from './sweep-helpers.ts';
 import { createArguments, extractArguments, readTar, TAR_ENVIRONMENT, writeTar } from './tar-command.ts';
-import { nameOf, type Place, type Way } from './way.ts';
+import { folderOf, nameOf, type Place, type Way } from './way.ts';
 
 const MOUNT_POINT = '/payload';
 const PROBE_MS = 60_000;
@@ -139,7 +139,7 @@ export function openHelperContainer(options: {
       try {
         const extract = extractArguments(MOUNT_POINT);
         const helper = await start([...runArguments(name, place, 'write', rights), ...extract], signal);
-        await writeTar(helper, tar, { signal, what: nameOf(place), stallMs });
+        await writeTar(helper, tar, { signal, what: nameOf(place), folder: folderOf(place), stallMs });
       } catch (error) {
         hasFailed = true;
         throw ofTheClient(error);
@@ -152,7 +152,7 @@ export function openHelperContainer(options: {
 
 /** The docker client's own failures are none of tar's. */
 function ofTheClient(error: unknown): unknown {
-  if (!(error instanceof Fault) || error.code !== 'PAYLOAD_FAILED') return error;
+  if (!(error instanceof Fault) || (error.code !== 'PAYLOAD_FAILED' && error.code !== 'PAYLOAD_NO_SPACE')) return error;
   const { exitCode, complaints } = error.data;
   if (exitCode === 137) return new Fault('PAYLOAD_FAILED', 'the helper container was killed', { data: { exitCode } });
   if (exitCode !== 125 || !Array.isArray(complaints)) return error;

@@ -4,8 +4,16 @@ import { join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type { ApiClient } from '../compose/api-client.ts';
 import { cleanEnvironment, ProcessError, type Programs } from '../process/run.ts';
-import { createArguments, extractArguments, readTar, TAR_ENVIRONMENT, writeTar } from './tar-command.ts';
-import { nameOf, type Place, type Way } from './way.ts';
+import {
+  createArguments,
+  extractArguments,
+  isOfRoom,
+  noRoom,
+  readTar,
+  TAR_ENVIRONMENT,
+  writeTar,
+} from './tar-command.ts';
+import { folderOf, nameOf, type Way } from './way.ts';
 
 const QUICK_MS = 30_000;
 const SYNC_MS = 15 * 60_000;
@@ -28,7 +36,6 @@ export function openHostPath(options: {
   const { programs, client, stallMs } = options;
   const env = cleanEnvironment(TAR_ENVIRONMENT);
   const program = (args: readonly string[], signal: AbortSignal) => ({ program: 'tar', args, cwd: '/', env, signal });
-  const folderOf = (place: Place): string => (place.kind === 'volume' ? place.mountpoint : place.path);
 
   async function hasGnuTar(signal: AbortSignal): Promise<boolean> {
     try {
@@ -59,7 +66,7 @@ export function openHostPath(options: {
       const folder = folderOf(place);
       await access(folder);
       const child = await programs.spawnStream(program(extractArguments(folder), signal));
-      await writeTar(child, tar, { signal, what: nameOf(place), stallMs });
+      await writeTar(child, tar, { signal, what: nameOf(place), folder, stallMs });
       // Whoever switches to the copy may remove the original: it must be on the disk by then.
       const synced = await programs.run({
         program: 'sync',
@@ -70,6 +77,8 @@ export function openHostPath(options: {
         deadlineMs: SYNC_MS,
       });
       if (synced.exitCode !== 0) {
+        // A file system may promise more than it has, and say so only now.
+        if (isOfRoom(synced.stderr)) throw noRoom({ what: nameOf(place), folder }, synced.stderr.trim());
         throw new Fault('PAYLOAD_FAILED', `${nameOf(place)} could not be brought to the disk: ${synced.stderr}`);
       }
     },

@@ -406,7 +406,10 @@ async function* untilAborted(source: AsyncIterable<Uint8Array>, signal: AbortSig
 function faultOf(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return aborted(signal);
   const isOfTheWorld = error instanceof ProcessError || (error instanceof Error && 'code' in error);
-  return error instanceof Fault || !isOfTheWorld ? error : new Fault('PAYLOAD_FAILED', error.message, { cause: error });
+  if (error instanceof Fault || !isOfTheWorld) return error;
+  const { code } = error as NodeJS.ErrnoException;
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  return new Fault(isFull ? 'PAYLOAD_NO_SPACE' : 'PAYLOAD_FAILED', error.message, { cause: error });
 }
 
 const faultOfUndo = (error: unknown): string => (error instanceof Error ? error.message : String(error));

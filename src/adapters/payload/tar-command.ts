@@ -1,7 +1,7 @@
 // Tar command: the one argument list that makes equal tars of equal trees, the one that extracts them, and what GNU tar's exit code
 // and complaints mean. Whatever it could not read makes the capture fail; a warning that is not known here does too.
 import { finished } from 'node:stream/promises';
-import { Fault } from '../../core/fault.ts';
+import { Fault, type FaultData } from '../../core/fault.ts';
 import { aborted } from '../compose/api-client.ts';
 import type { StreamedChild } from '../process/run.ts';
 import { leave, moving, within } from './stall.ts';
@@ -72,11 +72,20 @@ export async function* readTar(child: StreamedChild, options: ReadTarOptions): A
   }
 }
 
+export interface WriteTarOptions {
+  readonly signal: AbortSignal;
+  /** What is written, for messages. */
+  readonly what: string;
+  /** The folder that it lies in, for whoever has to make room there. */
+  readonly folder: string;
+  readonly stallMs: number;
+}
+
 /** Feeds a plain tar to `child`. The source's own error goes first. */
 export async function writeTar(
   child: StreamedChild,
   bytes: AsyncIterable<Uint8Array>,
-  options: { readonly signal: AbortSignal; readonly what: string; readonly stallMs: number },
+  options: WriteTarOptions,
 ): Promise<void> {
   const still = `the writing of ${options.what} stood still`;
   let isOver = false;
@@ -98,6 +107,8 @@ export async function writeTar(
     if (options.signal.aborted) throw aborted(options.signal);
     const complaints = linesOf(child.stderr());
     if (exitCode !== 0 || complaints.length > 0) {
+      const full = complaints.filter((line) => isOfRoom(line));
+      if (full.length > 0) throw noRoom(options, shown(full, exitCode), { exitCode, complaints: full.slice(0, 20) });
       throw new Fault('PAYLOAD_FAILED', `${options.what} could not be written: ${shown(complaints, exitCode)}`, {
         data: { exitCode, complaints: complaints.slice(0, 20) },
       });
@@ -119,6 +130,17 @@ function drained({ stdin, exited }: StreamedChild): Promise<unknown> {
     void exited.then(go);
   });
 }
+
+/** At the end of a line: what is before may be the name of a file. A write that took only a part met the end of a disk, a quota or a limit. */
+const OF_ROOM = [/: (?:no space left on device|disk quota exceeded)\.?$/i, /: Wrote only \d+ of \d+ bytes$/];
+export const isOfRoom = (line: string): boolean => OF_ROOM.some((pattern) => pattern.test(line.trimEnd()));
+
+export const noRoom = (
+  { what, folder }: Pick<WriteTarOptions, 'what' | 'folder'>,
+  words: string,
+  data: FaultData = {},
+): Fault =>
+  new Fault('PAYLOAD_NO_SPACE', `${what} could not be written: there is no room left at ${folder}: ${words}`, { data });
 
 const IGNORED_SOCKET = /^tar: (.*): socket ignored$/;
 const CHANGED = /^tar: (.*): file changed as we read it$/;

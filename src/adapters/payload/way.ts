@@ -40,3 +40,6 @@ export interface Way {
 
 export const nameOf = (place: Place): string =>
   place.kind === 'volume' ? `the volume ${place.name}` : `the folder ${place.path}`;
+
+/** On the engine's host. */
+export const folderOf = (place: Place): string => (place.kind === 'volume' ? place.mountpoint : place.path);

@@ -22,7 +22,7 @@ import { join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openPayloads, type PayloadsOptions } from '../../../src/adapters/payload/payloads.ts';
-import { type Programs, run, spawnStream } from '../../../src/adapters/process/run.ts';
+import { type Programs, type RunInput, run, spawnStream } from '../../../src/adapters/process/run.ts';
 import { TarListing } from '../../../src/core/archive/tar-listing.ts';
 import { Fault } from '../../../src/core/fault.ts';
 import type {
@@ -646,7 +646,11 @@ describe('writing into a volume', () => {
   });
 
   it.each([
-    ['fails', 'PAYLOAD_FAILED', 'echo "tar: ./f: Cannot write: No space left on device" >&2; exit 2'],
+    ['fails', 'PAYLOAD_FAILED', 'echo "tar: ./f: Cannot open: Permission denied" >&2; exit 2'],
+    ['fails for a name', 'PAYLOAD_FAILED', 'echo "tar: ./a: No space left on device: Cannot open: Denied" >&2; exit 2'],
+    ['finds a full disk', 'PAYLOAD_NO_SPACE', 'echo "tar: ./f: Cannot write: No space left on device" >&2; exit 2'],
+    ['meets a quota', 'PAYLOAD_NO_SPACE', 'echo "tar: ./f: Cannot mkdir: Disk quota exceeded" >&2; exit 2'],
+    ['writes a part', 'PAYLOAD_NO_SPACE', 'echo "tar: ./f: Wrote only 3072 of 10240 bytes" >&2; exit 2'],
     ['dies at once', 'PAYLOAD_FAILED', 'exec <&-; exit 2'],
     ['complains', 'PAYLOAD_FAILED', '$TAR "$@"; echo "tar: ./f: Cannot lsetxattr" >&2'],
     ['writes something else', 'PAYLOAD_UNVERIFIED', '$TAR "$@"; for last; do :; done; echo more >>"$FOLDER/f"'],
@@ -656,6 +660,26 @@ describe('writing into a volume', () => {
     const { blob, facts } = small();
     const wrapped = `case "$1" in --create) exec $TAR "$@";; esac\nFOLDER='${engine.pathOf('fresh')}'\n${script}`;
     expect((await faultOf(write(payloads({ programs: tarThat(wrapped) }), blob, facts))).code).toBe(code);
+    isGone();
+  });
+
+  it('names the place that is full, and what tar said of it', async () => {
+    const { blob, facts } = small();
+    const words = ['tar: ./a: Cannot open: Permission denied', 'tar: ./big: Wrote only 3072 of 10240 bytes'];
+    const wrapped = `case "$1" in --create) exec $TAR "$@";; esac\nprintf '%s\\n' '${words.join("' '")}' >&2; exit 2`;
+    const fault = await faultOf(write(payloads({ programs: tarThat(wrapped) }), blob, facts));
+    expect(fault.code).toBe('PAYLOAD_NO_SPACE');
+    expect(fault.message).toContain(`no room left at ${engine.pathOf('fresh')}: ${words[1]}`);
+    isGone();
+  });
+
+  it('says so also of a disk that promised more than it has', async () => {
+    const { blob, facts } = small();
+    const script = 'echo "sync: error syncing: No space left on device" >&2; exit 1';
+    const failing = (input: RunInput) =>
+      input.program === 'sync' ? { ...input, program: 'sh', args: ['-c', script] } : input;
+    const programs: Programs = { spawnStream, run: ((input: RunInput) => run(failing(input))) as Programs['run'] };
+    expect((await faultOf(write(payloads({ programs }), blob, facts))).code).toBe('PAYLOAD_NO_SPACE');
     isGone();
   });
 
