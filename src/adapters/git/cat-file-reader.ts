@@ -81,7 +81,7 @@ export class CatFileReader implements ObjectReader {
 
   #again(question: Question): void {
     if (this.#closed || question.asked > 2) {
-      question.reject(new Fault('GIT_OBJECT_MISSING', `git ended while it read object ${question.oid}`));
+      question.reject(new Fault('GIT_UNREACHABLE', `git ended while it read object ${question.oid}`));
     } else {
       this.#ask(question);
     }

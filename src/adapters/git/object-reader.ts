@@ -9,7 +9,7 @@ export interface GitObject {
 }
 
 export interface ObjectReader {
-  /** Throws GIT_OBJECT_MISSING, or GIT_TOO_LARGE above `maxBytes`. */
+  /** Throws GIT_OBJECT_MISSING, GIT_TOO_LARGE above `maxBytes`, or GIT_UNREACHABLE for what could not be read now. */
   read(oid: string, maxBytes: number): Promise<GitObject>;
   close(): Promise<void>;
 }
