@@ -584,7 +584,7 @@ test('many packs are folded together beside the work', async () => {
   }
   const tip = repository.commit('two', { b: '2' });
   await source.fetch();
-  for (let tries = 0; packs().length > 10 && tries < 500; tries += 1)
+  for (let tries = 0; packs().length >= 10 && tries < 500; tries += 1)
     await new Promise((resolve) => setTimeout(resolve, 20));
   expect(packs().length).toBeLessThan(10);
   expect(await source.tip()).toBe(tip);
