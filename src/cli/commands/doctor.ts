@@ -4,9 +4,12 @@ import { asFault, Fault } from '../../core/fault.ts';
 import { helpOf } from '../../core/state/trust/authority.ts';
 import { inOneLine } from '../../core/state/trust/unseen.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
-import type { Surface } from '../../surface.ts';
+import { deniedTip } from '../../surface/denied-tip.ts';
+import type { ListedArchive, Surface } from '../../surface.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
+import { deniedInWords } from '../views/denied-tip.ts';
+import { plural } from '../views/diagnostic.ts';
 
 const FREE_BYTES = 1024 ** 3;
 const LEAST_COMPOSE: readonly [number, number] = [2, 40];
@@ -46,7 +49,8 @@ export const command: Command = {
       } catch (error) {
         const fault = asFault(error, 'ENGINE_REFUSED');
         const own = error instanceof Unfit ? error.help : null;
-        const cure = own ?? (error instanceof Fault ? fault.help : help);
+        // Nobody is sent to where they are.
+        const cure = own ?? (error instanceof Fault ? fault.help.replace(/; `windlass doctor`[^;]*$/, '') : help);
         checks.push({ check: name, ok: false, says: fault.message, help: cure });
       }
     };
@@ -70,7 +74,8 @@ export const command: Command = {
         look.clock(there, tip),
       );
       await check('trust', 'run `windlass trust status`', () => look.trust(there, tip));
-      for (const { name, store } of storesOf(there)) await check(name, '', () => look.store(store));
+      for (const { name, store, replica } of storesOf(there))
+        await check(name, '', () => look.store(store, () => there.archivesOf(replica).list()));
       const { repository } = there.house.archives ?? {};
       if (repository) await check('restic', '', () => look.repository(repository, now));
       await check('locks', 'run `windlass unlock STACK`', async () => look.locks(there));
@@ -89,28 +94,57 @@ export const command: Command = {
 type ArchiveHouse = NonNullable<Surface['house']['archives']>;
 type ArchiveStore = ArchiveHouse['store'];
 
-/** The main store by itself, and each replica. */
-function storesOf({
-  house: { archives },
-}: Surface): readonly { readonly name: string; readonly store: ArchiveStore }[] {
-  if (!archives) return [];
-  const replicas = (archives.replicas ?? []).map(({ name, store }) => ({ name: `replica ${name}`, store }));
-  return [{ name: 'archives', store: archives.own ?? archives.store }, ...replicas];
+interface Asked {
+  readonly name: string;
+  readonly store: ArchiveStore;
+  readonly replica: string | undefined;
 }
+
+/** The main store by itself, and each replica. */
+function storesOf({ house: { archives } }: Surface): readonly Asked[] {
+  if (!archives) return [];
+  const replicas = (archives.replicas ?? []).map(({ name, store }) => ({
+    name: `replica ${name}`,
+    store,
+    replica: name,
+  }));
+  return [{ name: 'archives', store: archives.own ?? archives.store, replica: undefined }, ...replicas];
+}
+
+const MOST_NAMED = 5;
 
 /** No archive has it. */
 const NO_ARCHIVE = '0'.repeat(64);
 
 /** Each answers what it found, or throws what is wrong. */
 const look = {
-  /** One question, whose answer is known: it takes the way, the credentials and the right to read. */
-  async store(store: ArchiveStore): Promise<string> {
+  /** One question, whose answer is known: it takes the way, the credentials and the right to read. Then the manifests of what lies there, and
+   * whether a blob of it was found wrong before; no blob is read. */
+  async store(store: ArchiveStore, list: () => Promise<readonly ListedArchive[]>): Promise<string> {
     await store.manifest(NO_ARCHIVE).catch((error: unknown) => {
       if (!(error instanceof Fault && error.code === 'ARCHIVE_MISSING')) throw error;
     });
     const free = await store.freeBytes();
     if (free !== null && free < FREE_BYTES)
       throw new Fault('ARCHIVE_NO_SPACE', `it answers, and only ${Math.round(free / 2 ** 20)} MiB are free`);
+    const listed = await list();
+    const wrong = (ids: readonly string[], how: string): readonly string[] => {
+      const more = ids.length > MOST_NAMED ? ` and ${ids.length - MOST_NAMED} more` : '';
+      const named = ids.slice(0, MOST_NAMED).map((id) => id.slice(0, 12));
+      return ids.length === 0 ? [] : [`${plural(ids.length, 'archive')} ${how}: ${named.join(', ')}${more}`];
+    };
+    const unread = listed.flatMap(({ listed: { kind, id } }) => (kind === 'damaged' ? [id] : []));
+    const damaged = listed.flatMap(({ listed: { kind, id }, damagedAtMs }) =>
+      kind !== 'damaged' && damagedAtMs !== null ? [id] : [],
+    );
+    const said = [...wrong(unread, 'cannot be read'), ...wrong(damaged, 'found to be damaged')];
+    if (said.length > 0)
+      throw new Unfit(
+        `it answers, and ${said.join('; ')}`,
+        unread.length > 0
+          ? 'run `windlass backups list`, which tells why; until they are mended or taken away with `windlass backups remove`, nothing that `keep` does not keep can go'
+          : 'run `windlass backups verify` on each again once its disk is mended, or take it away with `windlass backups remove`',
+      );
     return free === null ? 'it answers' : `it answers, ${Math.round(free / 2 ** 30)} GiB free`;
   },
 
@@ -155,7 +189,16 @@ const look = {
   /** Whether a signature could count at all: the list of revoked keys, the anchor, the ledger and the policy, in the order of what stops most. */
   async trust(desk: Surface, tip: string): Promise<string> {
     const { trust } = desk.house;
-    if (!trust) return 'no signature is asked for, and no request runs';
+    const acceptable = async (): Promise<void> => {
+      const denied = tip === '' ? null : await deniedTip(desk);
+      if (denied === null) return;
+      const { why, help } = deniedInWords(denied, trust?.deploy ?? 'none');
+      throw new Unfit(why, help);
+    };
+    if (!trust) {
+      await acceptable();
+      return 'no signature is asked for, and no request runs';
+    }
     const { deploy, anchor, ledger } = trust;
     const { revoked, allowedSigners, keyring } = await trust.files();
     const unread = Object.entries({ revokedFile: revoked, allowedSignersFile: allowedSigners, keyringFile: keyring });
@@ -179,6 +222,7 @@ const look = {
     });
     if (refusal !== null) throw new Unfit(`${inOneLine(refusal.detail)}, so no signature counts`, helpOf(refusal.code));
     if (!anchor || !ledger) {
+      await acceptable();
       if (deploy !== 'none') return `deploy: ${deploy}, by the files of this host; no anchor, so no request runs`;
       return 'deploy: none, no anchor: no signature is asked for, and no request runs';
     }
@@ -201,6 +245,7 @@ const look = {
         `no policy is in effect: ${inOneLine(`${drift?.reason ?? ''} ${drift?.detail ?? ''}`.trim())}`,
         drift === null ? helpOf('policy-absent') : helpOf(drift.reason),
       );
+    await acceptable();
     const since = ledger.acceptedTip();
     const memory =
       since === null
