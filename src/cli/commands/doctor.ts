@@ -190,7 +190,7 @@ const look = {
   async trust(desk: Surface, tip: string): Promise<string> {
     const { trust } = desk.house;
     const acceptable = async (): Promise<void> => {
-      const denied = tip === '' ? null : await deniedTip(desk);
+      const denied = tip === '' ? null : await deniedTip(desk.bench);
       if (denied === null) return;
       const { why, help } = deniedInWords(denied, trust?.deploy ?? 'none');
       throw new Unfit(why, help);

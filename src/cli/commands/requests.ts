@@ -2,10 +2,12 @@
 import { LEFT_BRANCH } from '../../core/request/life.ts';
 import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
+import { deniedTip } from '../../surface/denied-tip.ts';
 import { formatDiscard, type RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import type { Painter } from '../io.ts';
+import { deniedInWords } from '../views/denied-tip.ts';
 import { formatTable, oneLine } from '../views/table.ts';
 
 export const command: Command = {
@@ -25,10 +27,16 @@ export const command: Command = {
       io.json((await surface('state')).receipt(id));
       return EXIT.done;
     }
-    const shown = await (await surface()).requests(id);
+    const desk = await surface();
+    const shown = await desk.requests(id);
     if (id !== undefined && shown.length === 0) {
       io.words(`there is no request ${id}`);
       return EXIT.usage;
+    }
+    const denied = shown.length === 0 ? null : await deniedTip(desk.bench);
+    if (denied !== null) {
+      const { why, help } = deniedInWords(denied, desk.house.trust?.deploy ?? 'none');
+      io.words(`${io.inWords.paint('red', why)}\n  help     ${help}`);
     }
     if (json) io.json(id === undefined ? shown : shown[0]);
     else if (shown.length === 0) io.words('there are no requests');
