@@ -72,6 +72,16 @@ const BEAT_MS = 5_000;
 /** What could not be brought back to work is left for so long before the next try. */
 const REST_RETRY_MS = 60_000;
 
+/** What has ended: not always that the source did not answer. */
+function recovered({ reason, message }: Pick<Condition, 'reason' | 'message'>, tip: string): string {
+  if (reason === 'NotVerified') return 'the newest commit is accepted';
+  if (reason !== 'HistoryRewritten') return 'the source answers again';
+  const denied = / is at ([0-9a-f]{12}),/.exec(message)?.[1];
+  return denied !== undefined && tip.startsWith(denied)
+    ? 'the rewritten history was accepted'
+    : 'the newest commit goes on from an accepted one again';
+}
+
 export class Controller {
   readonly #options: ControllerOptions;
   readonly #house: House;
@@ -660,12 +670,7 @@ export class Controller {
     store.putConditions(FLEET, [condition]);
     if (this.#sourceLost) this.#say(FLEET, 'error', reason, message);
     else if (before?.status === 'False')
-      this.#say(
-        FLEET,
-        'info',
-        'SourceRecovered',
-        before.reason === 'NotVerified' ? 'the newest commit is accepted' : 'the source answers again',
-      );
+      this.#say(FLEET, 'info', 'SourceRecovered', recovered(before, this.#at?.revision.commit ?? ''));
   }
 
   /** Each time, since a push may bring a stack while the engine is away. Before the source was looked at it is not known which there are. */

@@ -51,6 +51,8 @@ describe('windlass request', () => {
     expect(err).not.toMatch(/warning/);
     expect([code, json['counts'], json['principal']]).toEqual([0, true, 'anna']);
     expect(json).toMatchObject({ missing: 2, mayStillSign: ['bert', 'cleo'] });
+    // Whoever asks is not among those who are told to approve.
+    expect(err).toMatch(/ missing +2 of bert, cleo\n[\s\S]*then +windlass approve \S+, by 2 of bert, cleo\n/);
     expect(people.tryGit('verify-commit', 'HEAD')).toBe(0);
     expect(people.git('show', '--name-only', '--format=', 'HEAD')).toBe(json['path']);
     expect(people.git('status', '--porcelain')).toBe('');

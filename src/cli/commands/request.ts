@@ -204,6 +204,7 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
   else io.data(file.id);
   io.words([...formatMade(io.inWords, made), ...(made.lacks === null ? formatStanding(evaluation) : [])].join('\n'));
   if (made.lacks !== null) return EXIT.refused;
+  const { missing, mayStillSign } = evaluation;
   const here = branch ?? (authority.branch ?? '').replace('refs/heads/', '');
   const into = authority.hint.ref.replace('refs/heads/', '');
   io.words(
@@ -217,7 +218,9 @@ async function ask(context: CommandContext, compose: Compose): Promise<number> {
               `and a pull request into ${into}, merged by a true merge or a fast-forward: a squash loses the signatures`,
             ),
           ]),
-      row('then', `windlass approve ${file.id}, by ${rules.threshold} of ${rules.approvers.join(', ')}`),
+      ...(missing === 0
+        ? []
+        : [row('then', `windlass approve ${file.id}, by ${missing} of ${mayStillSign.join(', ')}`)]),
     ].join('\n'),
   );
   return EXIT.done;
