@@ -13,9 +13,11 @@ import {
   planClone,
 } from '../../src/operations/archive/clone.ts';
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
+import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
 import { restore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { changesOf, doWork, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
+import { itemsOf } from '../../src/operations/trust/work-items.ts';
 import { orphans } from '../../src/operations/uninstall.ts';
 import { never, Process, RestoreWorld } from './restore-world.ts';
 
@@ -106,6 +108,14 @@ async function cutAndFinished(
   expect(made, `at ${at}`).toEqual(['shop']);
   return world;
 }
+/** As a request does it. */
+const stopping = (world: RestoreWorld) => async (stack: string, move?: string) =>
+  (await backup(world.bench, stack, { signal: never, ...(move === undefined ? {} : { move }) })).archive;
+const statesOf = (world: RestoreWorld): string =>
+  world.sim.world.containersOf('shop').find(({ name }) => name === 'shop-web-1')?.state ?? 'gone';
+/** What would wake, or keep from being woken, whoever comes next. */
+const left = (world: RestoreWorld): readonly string[] =>
+  ['quiesced/', 'moving/'].flatMap((prefix) => [...world.sim.house.store.values(prefix).keys()]);
 const jobsOf = (world: RestoreWorld) => cloneRecord(world.sim.house, 'q1')?.phases;
 
 describe('a clone', () => {
@@ -318,7 +328,13 @@ describe('a move', () => {
     expect(jobsOf(world)).toEqual(['pre_move', 'post_move']);
     const at = await world.bench.reader.read(await world.sim.source.fetch());
     const hold = holdOf(at.fleet.stacks.get('shop')!, world.sim.house.store.holds('shop'), world.sim.clock.nowMs());
-    expect(hold).toMatchObject({ kind: 'held', reason: 'it was moved to shop2' });
+    expect(hold).toMatchObject({
+      kind: 'held',
+      reason: expect.stringMatching(/^it was moved to shop2: `git rm -r stacks\/shop`, or resume shop/),
+    });
+    expect(itemsOf(world.sim.house, 'q1').find((one) => one.item === 'shop')?.state).toMatch(
+      /^taken away; its volumes are orphaned, and git still declares it: `git rm -r stacks\/shop`/,
+    );
   });
 
   it('leaves the source as it is when the target does not come up', async () => {
@@ -329,6 +345,51 @@ describe('a move', () => {
     expect(world.sees('shop-web-1', '/data')).toBe('live data');
     expect(world.sim.house.store.holds('shop')).toEqual([]);
     expect(orphans(world.sim.house)).toEqual([]);
+    expect(left(world)).toEqual([]);
+    expect(itemsOf(world.sim.house, 'q1').find((one) => one.item === 'shop')?.state).toBe(
+      'runs again as it did before',
+    );
+  });
+
+  it.each([false, true])(
+    'stops the source before it is archived until the target is ready (named: %s)',
+    async (isNamed) => {
+      const world = await shop();
+      const plan = await planned(world, { ...request, ...(isNamed ? { archive: await archiveOf(world) } : {}) });
+      expect(plan.lines.join('\n')).toMatch(
+        isNamed
+          ? /shop is stopped, and shop2 is made from that archive: what was written to shop since/
+          : /shop is stopped, archived as it is then, and stays stopped/,
+      );
+      const seen: string[] = [];
+      const { runtime, payloads } = world.sim.house;
+      const up = runtime.up.bind(runtime);
+      runtime.up = (input) => {
+        seen.push(`${input.project} beside ${statesOf(world)}`);
+        return up(input);
+      };
+      const read = payloads!.read.bind(payloads);
+      payloads!.read = (...words) => {
+        seen.push(`read of ${statesOf(world)}`);
+        return read(...words);
+      };
+      await run(world, plan, { archiveLive: stopping(world) });
+      expect(seen).toEqual([...(isNamed ? [] : ['read of exited']), 'shop2 beside exited']);
+      expect(left(world)).toEqual([]);
+      expect(world.sim.world.containersOf('shop')).toEqual([]);
+    },
+  );
+
+  it('leaves the source with the hold that it had when the target does not come up', async () => {
+    const world = await shop();
+    const plan = await planned(world, request);
+    const hold = { kind: 'held' as const, reason: 'not now', sinceMs: 1, untilMs: 0, service: '' };
+    world.sim.house.store.putHold('shop', hold);
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    await expect(run(world, plan, { archiveLive: stopping(world) })).rejects.toMatchObject({ code: 'COMPOSE_FAILED' });
+    expect(statesOf(world)).toBe('running');
+    expect(world.sim.house.store.holds('shop')).toEqual([hold]);
+    expect(left(world)).toEqual([]);
   });
 
   it('waits while others integrate the source, and for a node', async () => {
@@ -348,22 +409,64 @@ describe('a move', () => {
     expect(other.kind === 'wait' ? other.why : 'planned').toMatch(/a move to the node edge-1 is not carried out/);
   });
 
-  it('that is cut at any call is finished by a second one, from one archive', async () => {
-    // Hooks that were cut run again as hooks do; here it is about the data.
-    const quiet = { ...FILES, 'stacks/shop/stack.yaml': STACK };
-    const counting = await shop(quiet);
-    const process = new Process();
-    const plan = await planned(counting, request);
-    counting.restart(process);
-    await run(counting, plan);
-    expect(process.calls).toBeGreaterThanOrEqual(40);
-    for (let at = 1; at <= process.calls; at += STRIDE) {
-      const world = await cutAndFinished(at, quiet, request);
-      expect(unfinishedRestores(world.sim.house)).toEqual([]);
-      expect(world.sees('shop2-web-1', '/data'), `at ${at}`).toBe('live data');
-      expect(world.sim.world.containersOf('shop')).toEqual([]);
-      expect(world.data.get('shop_data')).toBe('live data');
-      expect(world.sim.house.store.holds('shop').map((one) => one.reason)).toEqual(['it was moved to shop2']);
-    }
-  }, 120_000);
+  it.each([
+    ['that is cut at any call takes along whatever the source wrote before it was stopped for good', false],
+    ['that fails and is cut at any call leaves the source running', true],
+  ])(
+    '%s',
+    async (_, isFailing) => {
+      // Hooks that were cut run again as hooks do; here it is about the data.
+      const quiet = { ...FILES, 'stacks/shop/stack.yaml': STACK };
+      const failing = (world: RestoreWorld): void => {
+        if (isFailing) world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+      };
+      const counting = await shop(quiet);
+      const process = new Process();
+      const plan = await planned(counting, request);
+      counting.restart(process);
+      failing(counting);
+      await run(counting, plan, { archiveLive: stopping(counting) }).catch(() => {});
+      expect(process.calls).toBeGreaterThanOrEqual(40);
+      for (let at = 1; at <= process.calls; at += STRIDE) {
+        const world = await shop(quiet);
+        const same = await planned(world, request);
+        const dying = new Process(at, Math.floor(at / STRIDE) % 2 === 0 ? 'before' : 'after');
+        world.restart(dying);
+        failing(world);
+        await run(world, same, { archiveLive: stopping(world) }).catch(() => {});
+        const why = `at ${at} (${dying.story.at(-1)})`;
+        world.restart();
+        // As a controller does that comes after it.
+        for (const stack of stacksAtRest(world.bench)) await world.sim.run(wake(world.bench, stack, never));
+        if (statesOf(world) === 'running') world.data.set('shop_data', 'written since');
+        const failed = await world.sim
+          .run(
+            clone(world.bench, same, { signal: never, backup: world.backup, id: 'q1', archiveLive: stopping(world) }),
+          )
+          .then(
+            () => null,
+            (error: unknown) => error,
+          );
+        expect(unfinishedRestores(world.sim.house), why).toEqual([]);
+        expect(left(world), why).toEqual([]);
+        const { store } = world.sim.house;
+        if (failed !== null || store.applied('shop2') === null) {
+          expect(isFailing ? '' : String(failed), why).toBe('');
+          expect(statesOf(world), why).toBe('running');
+          expect(store.holds('shop'), why).toEqual([]);
+          expect(world.sim.world.containersOf('shop2'), why).toEqual([]);
+        } else {
+          expect(world.sees('shop2-web-1', '/data'), why).toBe(world.data.get('shop_data'));
+          expect(world.sim.world.containersOf('shop'), why).toEqual([]);
+          expect(
+            store.holds('shop').map((one) => one.reason),
+            why,
+          ).toEqual([expect.stringMatching(/^it was moved to shop2/)]);
+        }
+        worlds.splice(worlds.indexOf(world), 1);
+        world.dispose();
+      }
+    },
+    240_000,
+  );
 });

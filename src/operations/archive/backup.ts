@@ -5,6 +5,7 @@ import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from
 import type { PayloadRecord } from '../../core/archive/payload.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
+import { operationPhases } from '../../core/hook/situation.ts';
 import type { App } from '../../core/spec/app.ts';
 import { effectiveVar } from '../../core/spec/app-vars.ts';
 import {
@@ -19,6 +20,7 @@ import {
 import { parseDocument } from '../../core/spec/document.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
 import { isSecretScheme, parseMint, parseRef } from '../../core/spec/ref.ts';
+import type { Desired } from '../../core/state/desired.ts';
 import type { HookRecord, RunRecord } from '../../core/status/event.ts';
 import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { BlobRepository } from '../../ports/blob-repository.ts';
@@ -44,6 +46,9 @@ export interface BackupOptions {
   readonly trigger?: string;
   /** The caller holds the lease of the stack, and fires no hooks: for a safety archive inside of another operation. */
   readonly within?: boolean;
+  /** Id of the move that it is made for: all of the stack is stopped before its data is read and stays so, and what comes after a backup
+   * is left to whoever starts it again. */
+  readonly move?: string;
 }
 
 export interface BackedUp {
@@ -58,6 +63,12 @@ export interface LastBackup extends BackedUp {
   readonly atMs: number;
   readonly durationMs: number;
 }
+
+/** As if what comes after it had been done. */
+const AFTER_A_BACKUP = {
+  has: (phase: string) => operationPhases('backup').after.some((one) => one === phase),
+  add() {},
+};
 
 /** How long one took to make, in ms. */
 export const tookKey = (archive: string): string => `archive-took/${archive}`;
@@ -98,7 +109,7 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
   try {
     store.putRun(begun);
     if (!options.within) await takeUpHooks(bench, [stack], options);
-    await wake(bench, stack, signal);
+    await wake(bench, stack, signal, options.move);
     const subject = await deployedSubject(bench, applied, signal);
     // Also before the first hook: a password that is wrong is found out before a dump is made, not after it.
     if (!options.within) await tryRepository(bench, subject.stack, signal);
@@ -109,7 +120,12 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
           bench,
           { ...subject, runs: 'this' },
           'backup',
-          { ...options, attempt: begun.startedAtMs, ended: (hook) => void hooks.push(hook) },
+          {
+            ...options,
+            attempt: begun.startedAtMs,
+            ended: (hook) => void hooks.push(hook),
+            ...(options.move === undefined ? {} : { completed: AFTER_A_BACKUP }),
+          },
           work,
         );
     // A safety archive is kept for its restore only: it takes no scheduled backup's place.
@@ -133,7 +149,7 @@ async function capture(
   bench: Workbench,
   subject: HookSubject,
   purpose: 'backup' | 'safety',
-  { signal, note = () => {} }: BackupOptions,
+  { signal, note = () => {}, move }: BackupOptions,
 ): Promise<BackedUp> {
   const { house } = bench;
   const { archives, payloads, clock } = house;
@@ -145,12 +161,12 @@ async function capture(
   const inRestic = forRestic(await settingsOf(bench, stack), captured);
   // Before anything rests: who waits for its turn, or is refused, keeps no service from its work.
   const repository = inRestic.size === 0 ? null : await repositoryOf(archives).open(signal);
-  const how = restOf(subject, said, captured);
+  const how = move === undefined ? restOf(subject, said, captured) : allStopped(desired);
   const records: PayloadRecord[] = [];
   const kept: string[] = [];
   try {
     try {
-      await rest(bench, stack.name, desired.project, how, signal);
+      await rest(bench, stack.name, desired.project, how, signal, move);
       for (const { source, kind, name } of captured) {
         const exclude = leftOut(said, kind === 'volume' ? name : `./${name}`);
         note(`reading ${kind} ${name}`);
@@ -167,7 +183,7 @@ async function capture(
       }
     } finally {
       // Also when it is called off, before or meanwhile: nothing stays at rest.
-      await wake(bench, stack.name, new AbortController().signal);
+      if (move === undefined) await wake(bench, stack.name, new AbortController().signal);
     }
     const put = async (bytes: Uint8Array) => {
       const blob = await archives.store.putBlob(once(bytes), signal);
@@ -190,7 +206,8 @@ async function capture(
     });
     return { archive, sizeBytes, payloads: records.length };
   } catch (error) {
-    // What stands in the way of that is not worth hiding the failure.
+    // What stands in the way of that is not worth hiding the failure; what still rests is woken by whoever comes next.
+    if (move !== undefined) await wake(bench, stack.name, new AbortController().signal, move).catch(() => {});
     await archives.store.release(kept).catch(() => {});
     throw error;
   } finally {
@@ -315,6 +332,10 @@ function restOf(
     ]),
   );
 }
+
+/** For a move: not only those that mount data. */
+export const allStopped = ({ services }: Desired): ReadonlyMap<string, Quiesce> =>
+  new Map(services.map(({ name }) => [name, 'stop']));
 
 async function manifestOf(
   bench: Workbench,

@@ -1,13 +1,20 @@
 // Clone and move: a stack under another name. A clone is a restore beside the original, from the archive that the request names or from one
-// that is made first. A move is a clone with its secrets, after which, once the target is ready, the source is taken away; its volumes stay.
-import { Fault } from '../../core/fault.ts';
+// that is made first. A move is a clone with its secrets, during which the source is stopped; once the target is ready the source is taken
+// away, and its volumes stay. Until then whatever fails starts it again.
+import { asFault, Fault } from '../../core/fault.ts';
+import { operationPhases } from '../../core/hook/situation.ts';
+import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { Clone } from '../../core/spec/request.ts';
-import type { Hold } from '../../core/state/applied.ts';
+import type { Applied, Hold } from '../../core/state/applied.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
+import { deployedSubject } from '../hook-subject.ts';
 import type { House } from '../house.ts';
+import { type HeldLeases, holdLeases } from '../leases.ts';
+import { withHooks } from '../steps/run-hook.ts';
 import { uninstall } from '../uninstall.ts';
 import type { Workbench } from '../workbench.ts';
 import { around } from './around.ts';
+import { allStopped } from './backup.ts';
 import {
   liveFleet,
   planRestore,
@@ -16,8 +23,9 @@ import {
   restoreDigest,
   toolsOf,
 } from './plan-restore.ts';
+import { leaveAtRest, rest, restsFor, wake } from './quiesce.ts';
 import type { RestoreOptions } from './restore.ts';
-import { restoreToEnd } from './restore-to-end.ts';
+import { isPassing, restoreToEnd } from './restore-to-end.ts';
 
 export type CloneRequest = Pick<
   Clone,
@@ -103,13 +111,27 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
     restore: planned,
     lines: [],
   };
-  return { kind: 'plan', plan: { ...plan, lines: words(plan) } };
+  const declared = operation === 'move' ? (await liveFleet(bench))?.fleet.stacks.get(stack) : undefined;
+  return { kind: 'plan', plan: { ...plan, lines: words(plan, declared) } };
 }
 
-function words({ operation, stack, target, archive, secrets, restore: planned }: ClonePlan): readonly string[] {
+/** `declared`: the source of a move, where git declares it. */
+function words(
+  { operation, stack, target, archive, secrets, restore: planned }: ClonePlan,
+  declared: LoadedStack | undefined,
+): readonly string[] {
   return [
     `${operation} ${stack} to ${target}`,
-    ...(archive === null ? [`${stack} is backed up first, and ${target} is made from that archive`] : []),
+    ...(operation === 'move'
+      ? [
+          archive === null
+            ? `${stack} is stopped, archived as it is then, and stays stopped; ${target} is made from that archive. What an app dumps for its archive is dumped before ${stack} stops: what is written in between is in the volumes of ${stack} only`
+            : `${stack} is stopped, and ${target} is made from that archive: what was written to ${stack} since it was made is in the volumes of ${stack} only`,
+          `if ${target} does not become ready, ${stack} is started again as it is`,
+        ]
+      : archive === null
+        ? [`${stack} is backed up first, and ${target} is made from that archive; ${stack} itself runs on`]
+        : []),
     secrets === 'copy'
       ? `the secrets of ${stack} are taken along`
       : `the secrets of ${stack} are not taken along: what can be minted is minted anew, and what is made again from a dump is made with the new ones; data that is copied as it is keeps an old one that it holds, such as the password of a database's own user`,
@@ -117,7 +139,11 @@ function words({ operation, stack, target, archive, secrets, restore: planned }:
     ...(operation === 'move'
       ? [
           `once ${target} is ready, ${stack} is uninstalled and held; its volumes stay and are listed as orphaned`,
-          `what is written to ${stack} after its archive was made is in those volumes only`,
+          ...(declared === undefined
+            ? []
+            : [
+                `git declares ${stack} on: ${removalOf(declared)} then, for any change of it there brings ${stack} up again on those volumes, beside ${target}`,
+              ]),
         ]
       : []),
   ];
@@ -156,12 +182,20 @@ export interface CloneRecord {
   readonly archive: string | null;
   readonly restore: RestorePlan | null;
   readonly phases: readonly string[];
+  /** Of a move: who held the source before. */
+  readonly holdBefore?: Hold | null;
+  /** Of a move: the target is ready, and the source never runs again. */
+  readonly switchedAtMs?: number;
+  /** Of a move: why it is not made, so that the source runs again. */
+  readonly failed?: { readonly code: string; readonly message: string };
+  /** Of a move, for people. */
+  readonly source?: { readonly stack: string; readonly state: string };
 }
 
 export interface CloneOptions extends RestoreOptions {
   readonly id: string;
-  /** Backs the live stack up as people do, with its hooks; gives the id of the archive. */
-  readonly archiveLive: (stack: string) => Promise<string>;
+  /** Backs the live stack up as people do, with its hooks; gives the id of the archive. For a move it stays stopped. */
+  readonly archiveLive: (stack: string, move?: string) => Promise<string>;
 }
 
 const recordKey = (id: string): string => `clone/${id}`;
@@ -195,17 +229,27 @@ export async function clone(bench: Workbench, plan: ClonePlan, options: CloneOpt
       add: (phase: string) => save({ phases: [...record.phases, phase] }),
     };
     const { startedAtMs } = record;
-    await around(bench, operation, { from: stack, to: target }, { ...options, startedAtMs, memory }, async () => {
-      if (record.archive === null) {
-        const made = record.backupAtMs === null ? null : await madeSince(bench.house, stack, record.backupAtMs);
-        if (made === null) save({ backupAtMs: clock.nowMs() });
-        save({ archive: made ?? (await options.archiveLive(stack)) });
-      }
+    const archived = async (move?: string): Promise<void> => {
+      if (record.archive !== null) return;
+      // One of a move counts while what it holds is still all there is.
+      const mayCount = record.backupAtMs !== null && (move === undefined || restsFor(bench, stack, move));
+      const made = mayCount ? await madeSince(bench.house, stack, record.backupAtMs ?? 0) : null;
+      if (made === null) save({ backupAtMs: clock.nowMs() });
+      save({ archive: made ?? (await options.archiveLive(stack, move)) });
+    };
+    const restored = async (): Promise<void> => {
       // Retention leaves it alone for the sake of the record, until the restore pins it.
       if (record.restore === null) save({ restore: await planned(bench, plan, record.archive ?? '', options.signal) });
       if (record.restore === null) throw new Error('a clone is restored before it is planned');
       await restoreToEnd(bench, record.restore, { ...options, id: `${id}-${target}` });
-      if (operation === 'move') await retire(bench, plan, id, options.signal);
+    };
+    await around(bench, operation, { from: stack, to: target }, { ...options, startedAtMs, memory }, async () => {
+      if (operation === 'move')
+        await moved(bench, plan, { ...options, record: () => record, save, archived, restored });
+      else {
+        await archived();
+        await restored();
+      }
     });
     save({ endedAtMs: clock.nowMs() });
   }
@@ -236,26 +280,128 @@ async function planned(
   return answer.plan;
 }
 
+interface Moving extends CloneOptions {
+  readonly record: () => CloneRecord;
+  readonly save: (change: Partial<CloneRecord>) => void;
+  readonly archived: (move: string) => Promise<void>;
+  readonly restored: () => Promise<void>;
+}
+
+const heldNow = ({ store }: House, stack: string): Hold | null =>
+  store.holds(stack).find((one) => one.kind === 'held' && one.service === '') ?? null;
+
+async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise<void> {
+  const { house } = bench;
+  const { store, clock } = house;
+  const { id, signal, record, save } = moving;
+  const { stack, target } = plan;
+  if (record().switchedAtMs === undefined) {
+    const reason = `it is being moved to ${target} by the request ${id}`;
+    if (record().holdBefore === undefined) save({ holdBefore: heldNow(house, stack) });
+    // Nobody starts it meanwhile, neither for git nor because it does not run.
+    if (record().failed === undefined)
+      store.putHold(stack, { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' });
+    let leases: HeldLeases | null = null;
+    const lease = () => holdLeases(house, [stack], undefined, { first: true });
+    try {
+      const { failed } = record();
+      if (failed === undefined) await moving.archived(id);
+      leases = lease();
+      if (failed !== undefined) throw new Fault(failed.code as Fault['code'], failed.message);
+      await stopped(bench, stack, id, signal);
+      save({ source: { stack, state: `stopped until ${target} is ready` } });
+      await moving.restored();
+      if (!store.applied(target) || store.attempt(target))
+        throw new Fault('RESTORE_FAILED', `${target} is not ready, so ${stack} stays`);
+      save({ switchedAtMs: clock.nowMs() });
+    } catch (error) {
+      const fault = asFault(error, 'RESTORE_FAILED');
+      // It is gone on with: until then what is archived is all there is.
+      if (signal.aborted || isPassing(fault.code) || fault.code === 'LOCK_HELD') throw fault;
+      save({ failed: { code: fault.code, message: house.redact(fault.message) } });
+      await runAgain(bench, plan, moving);
+      throw fault;
+    } finally {
+      leases?.release();
+    }
+  }
+  await retire(bench, plan, moving);
+}
+
+/** All of it, also what was started by others since. */
+async function stopped(bench: Workbench, stack: string, move: string, signal: AbortSignal): Promise<void> {
+  const applied = bench.house.store.applied(stack);
+  if (!applied) throw new Fault('PLAN_STALE', `the stack ${stack} is not deployed any more`);
+  await rest(bench, stack, applied.project, allStopped(applied.desired), signal, move);
+}
+
+/** The source as it was. What cannot be started now is woken by whoever looks after what rests. */
+async function runAgain(bench: Workbench, { stack, archive }: ClonePlan, moving: Moving): Promise<void> {
+  const { house } = bench;
+  const { id, record, save, note = () => {} } = moving;
+  const { signal } = new AbortController();
+  const told = (what: string) => (error: unknown) =>
+    note(`${what}: ${house.redact(asFault(error, 'ENGINE_REFUSED').message)}`);
+  await wake(bench, stack, signal, id).catch(told(`starting ${stack} again`));
+  const applied = house.store.applied(stack);
+  // Of the backup that was made for it: what comes after one belongs to what runs.
+  if (applied && archive === null && record().archive !== null)
+    try {
+      const { before } = operationPhases('backup');
+      const completed = { has: (phase: string) => before.some((one) => one === phase), add() {} };
+      const subject = { ...(await deployedSubject(bench, applied, signal)), runs: 'this' as const };
+      const attempt = record().startedAtMs;
+      await withHooks(bench, subject, 'backup', { signal, note, attempt, completed }, async () => {});
+    } catch (error) {
+      told(`the hooks after the backup of ${stack}`)(error);
+    }
+  const { holdBefore } = record();
+  if (holdBefore) house.store.putHold(stack, holdBefore);
+  else house.store.deleteHold(stack, 'held', '');
+  save({ source: { stack, state: 'runs again as it did before' } });
+}
+
 /** Only after the target is ready. What git still declares under the old name is held, so that it does not come up again beside it. */
-async function retire(bench: Workbench, { stack, target }: ClonePlan, id: string, signal: AbortSignal): Promise<void> {
+async function retire(bench: Workbench, { stack, target }: ClonePlan, { id, signal, save }: Moving): Promise<void> {
   const { store, clock } = bench.house;
-  if (!store.applied(target) || store.attempt(target))
-    throw new Fault('RESTORE_FAILED', `${target} is not ready, so ${stack} stays`);
-  const declared = (await liveFleet(bench))?.fleet.stacks.get(stack)?.sourceDigest;
+  leaveAtRest(bench, stack);
+  const declared = (await liveFleet(bench))?.fleet.stacks.get(stack);
+  const cure = declared
+    ? `${removalOf(declared)}, or resume ${stack} to have it beside ${target}, on its old volumes; any change of it in git brings it up so too`
+    : '';
   const hold: Hold = {
     kind: 'held',
-    reason: `it was moved to ${target}`,
+    reason: `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`,
     sinceMs: clock.nowMs(),
     untilMs: 0,
     service: '',
-    ...(declared === undefined ? {} : { whileDeclared: declared }),
+    ...(declared ? { whileDeclared: declared.sourceDigest } : {}),
   };
   const applied = store.applied(stack);
   if (applied) {
     store.putHold(stack, hold);
-    await uninstall(bench, applied, `request ${id}`, signal);
+    await takenAway(bench, applied, `request ${id}`, signal);
   }
-  if (declared === undefined) store.deleteHold(stack, 'held', '');
+  if (!declared) store.deleteHold(stack, 'held', '');
   // Whatever was on record of the stack went with it.
   else store.putHold(stack, hold);
+  const state = `taken away; its volumes are orphaned${declared ? `, and git still declares it: ${cure}` : ''}`;
+  save({ source: { stack, state } });
+}
+
+/** A project needs no document of its own to be found. */
+const removalOf = ({ layout, place }: LoadedStack): string =>
+  layout.kind === 'compose' && layout.directory !== ''
+    ? `\`git rm -r ${layout.directory}\``
+    : `\`git rm ${place.file}\``;
+
+/** It does not run any more: hooks that need it are not a reason to keep it. */
+async function takenAway(bench: Workbench, applied: Applied, trigger: string, signal: AbortSignal): Promise<void> {
+  try {
+    await uninstall(bench, applied, trigger, signal);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== 'HOOK_FAILED' || signal.aborted) throw error;
+    const { hooks: _hooks, ...bare } = applied;
+    await uninstall(bench, bare, trigger, signal);
+  }
 }

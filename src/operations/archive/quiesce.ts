@@ -1,5 +1,5 @@
 // Quiesce: brings services to rest while their data is read, and back. What was touched is on record before it is touched, so that it comes
-// back also after a crash: whoever works on the stack next brings it back first.
+// back also after a crash: whoever works on the stack next brings it back first. What a move brought to rest only the move itself wakes.
 import { projectContainers } from '../../core/diff/diff.ts';
 import type { Quiesce } from '../../core/spec/backup.ts';
 import type { Workbench } from '../workbench.ts';
@@ -10,18 +10,27 @@ interface Rested {
 }
 
 const restKey = (stack: string): string => `quiesced/${stack}`;
+/** The id of the move for whose sake it rests. */
+const movingKey = (stack: string): string => `moving/${stack}`;
 
-/** Stacks that a dead process left at rest. */
+/** Stacks that a dead process left at rest. One that rests until a move of it is over is none. */
 export const stacksAtRest = ({ house: { store } }: Workbench): readonly string[] =>
-  [...store.values('quiesced/').keys()].map((key) => key.slice('quiesced/'.length));
+  [...store.values('quiesced/').keys()]
+    .map((key) => key.slice('quiesced/'.length))
+    .filter((stack) => store.value(movingKey(stack)) === undefined);
 
-/** `how`: service → what is done with its running containers. */
+/** Does it rest for this move, and did it all the time since? */
+export const restsFor = ({ house: { store } }: Workbench, stack: string, move: string): boolean =>
+  store.value(movingKey(stack)) === move;
+
+/** `how`: service → what is done with its running containers. `move`: they rest until that is over. */
 export async function rest(
   bench: Workbench,
   stack: string,
   project: string,
   how: ReadonlyMap<string, Quiesce>,
   signal: AbortSignal,
+  move?: string,
 ): Promise<void> {
   const { store, runtime } = bench.house;
   const running = projectContainers(await bench.look.fresh('known'), project).filter(
@@ -33,19 +42,30 @@ export async function rest(
     // One that crashes and comes up again would write at its next start; it cannot be paused.
     if (way !== 'none') rested.push({ id: one.id, how: one.state === 'restarting' ? 'stop' : way });
   }
-  if (rested.length === 0) return;
-  store.putValue(restKey(stack), rested);
+  // Taken up again, there are those that rest already.
+  const before =
+    move === undefined ? [] : restedOf(bench, stack).filter((one) => !rested.some(({ id }) => id === one.id));
+  if (rested.length > 0) store.putValue(restKey(stack), [...before, ...rested]);
+  if (move !== undefined) store.putValue(movingKey(stack), move);
   for (const one of rested) {
     signal.throwIfAborted();
     await runtime[one.how](one.id, signal);
   }
 }
 
-/** Whatever is on record as brought to rest runs again. Idempotent; a container that is gone needs nothing. */
-export async function wake(bench: Workbench, stack: string, signal: AbortSignal): Promise<void> {
+const restedOf = ({ house: { store } }: Workbench, stack: string): readonly Rested[] =>
+  (store.value(restKey(stack)) as readonly Rested[] | undefined) ?? [];
+
+/** Whatever is on record as brought to rest runs again, unless it rests for another move than `move`. Idempotent; a container that is gone
+ * needs nothing. */
+export async function wake(bench: Workbench, stack: string, signal: AbortSignal, move?: string): Promise<void> {
   const { store, runtime } = bench.house;
-  const rested = store.value(restKey(stack)) as readonly Rested[] | undefined;
-  if (rested === undefined) return;
+  const moving = store.value(movingKey(stack));
+  if (moving !== undefined && moving !== move) return;
+  const rested = restedOf(bench, stack);
+  // First: from here on it may write, and whoever comes after a crash wakes the rest of it.
+  if (moving !== undefined) store.deleteValue(movingKey(stack));
+  if (rested.length === 0) return;
   const { containers } = (await bench.look.fresh('known')).observed;
   for (const { id } of rested) {
     const one = containers.find((container) => container.id === id);
@@ -53,4 +73,10 @@ export async function wake(bench: Workbench, stack: string, signal: AbortSignal)
     else if (one && one.state !== 'running') await runtime.start(id, signal);
   }
   store.deleteValue(restKey(stack));
+}
+
+/** What rests is not to run again: something else has taken its place. */
+export function leaveAtRest({ house: { store } }: Workbench, stack: string): void {
+  store.deleteValue(restKey(stack));
+  store.deleteValue(movingKey(stack));
 }

@@ -126,8 +126,10 @@ export async function doWork(
   const safely = restoreOptions(bench, options);
   if (work.operation === 'recover') return recover(bench, work.plan, { ...safely, id });
   if (work.operation !== 'restore') {
-    const archiveLive = async (stack: string) =>
-      (await backup(bench, stack, { ...options, trigger: `request ${id}` })).archive;
+    const archiveLive = async (stack: string, move?: string) => {
+      const trigger = `request ${id}`;
+      return (await backup(bench, stack, { ...options, trigger, ...(move === undefined ? {} : { move }) })).archive;
+    };
     return clone(bench, work.plan, { ...safely, id, archiveLive });
   }
   if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...safely, id });

@@ -22,6 +22,7 @@ export function itemsOf(house: Pick<House, 'store'>, id: string): readonly WorkI
   if (cloned)
     return [
       ...(cloned.archive === null ? [] : [{ item: 'archive', state: cloned.archive }]),
+      ...(cloned.source ? [{ item: cloned.source.stack, state: cloned.source.state }] : []),
       ...(cloned.restore === null
         ? []
         : triesOf(house, `${id}-${cloned.restore.target}`).flatMap((one) => itemsOfRestore(one, ''))),
