@@ -35,10 +35,11 @@ import {
 } from './operations/archive/replicate.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
-import { livesByRequest } from './operations/by-request.ts';
+import { forgetByRequest, isOnItsWay, livesByRequest } from './operations/by-request.ts';
 import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
-import { everDeployed, forgetUndeclared, type Gone, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
+import { forgetUndeclared } from './operations/forget-undeclared.ts';
+import { everDeployed, type Gone, goneNamed, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
 import { awaitsArchive, holdNow, holdsShown, settleHolds } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
@@ -82,6 +83,8 @@ export interface PlanView {
   /** Stack → why its uninstall runs no hooks, although it had some. */
   readonly lostHooks: ReadonlyMap<string, string>;
   readonly gone: Gone;
+  /** Those of `gone` that live by a request: git never declared them. */
+  readonly byRequest: readonly string[];
   /** Those of `gone` whose port a stack takes over: they go right before it comes, and stay when it cannot. */
   readonly successions: readonly Succession[];
   /** '' when nothing is to be done. */
@@ -217,7 +220,9 @@ export class Surface {
 
   /** The resolved Compose project, secrets masked. */
   async render(name: string): Promise<unknown> {
-    const at = await this.fleet();
+    const newest = await this.fleet();
+    const made = livesByRequest(this.house.store, newest.fleet).find((one) => one.stack === name);
+    const at = made ? await this.bench.reader.read(made.revision) : newest;
     const stack = at.fleet.stacks.get(name);
     if (!stack) throw this.#unknown(name, at);
     const resolved = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
@@ -256,6 +261,7 @@ export class Surface {
       denied,
       layers: at.fleet.layers,
       gone,
+      byRequest: livesByRequest(this.house.store, at.fleet).map(({ stack }) => stack),
       successions,
       digest,
     };
@@ -763,12 +769,16 @@ export class Surface {
   /** Which holds were lifted. */
   release(stack: string): readonly Hold[] {
     const { store } = this.house;
-    const restoring = unfinishedRestores(this.house).find(({ plan }) => plan.target === stack);
-    if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
+    this.#refuseUnfinished(stack);
     const lifted = store.holds(stack);
     for (const hold of lifted) store.deleteHold(stack, hold.kind, hold.service);
     store.deleteValue(`refused/${stack}`);
     return lifted;
+  }
+
+  #refuseUnfinished(stack: string): void {
+    const restoring = unfinishedRestores(this.house).find(({ plan }) => plan.target === stack);
+    if (restoring) throw new Fault('LOCK_HELD', `the restore ${restoring.id} of ${stack} is not finished`);
   }
 
   /** What going back would change. */
@@ -783,9 +793,12 @@ export class Surface {
     return manualRollback(this.bench, stack, at, to);
   }
 
-  /** `never` = why not even a person's word removes anything. Throws HISTORY_REWRITTEN or NOT_VERIFIED: what such a tip lacks did not leave. */
-  async prunable(): Promise<{
+  /** `names`: these alone, also what stays by itself. `never` = why not even a person's word removes anything. Throws HISTORY_REWRITTEN or
+   * NOT_VERIFIED: what such a tip lacks did not leave. */
+  async prunable(names: readonly string[] = []): Promise<{
     readonly gone: Gone;
+    /** Those of `gone` that live by a request: git never declared them. */
+    readonly byRequest: readonly string[];
     readonly lostHooks: ReadonlyMap<string, string>;
     readonly orphans: readonly Orphan[];
     readonly never: Fault | null;
@@ -793,10 +806,17 @@ export class Surface {
     const at = await this.fleet();
     const denied = await this.#denied(at);
     if (denied) throw denied;
-    const gone = goneOf(at.fleet, everDeployed(this.house.store), this.house.settings.pruneLimit);
+    const { store, settings } = this.house;
+    const ever = everDeployed(store);
+    const gone = names.length > 0 ? goneNamed(at.fleet, ever, names) : goneOf(at.fleet, ever, settings.pruneLimit);
+    for (const name of names) this.#refuseUnfinished(name);
+    for (const one of names.length > 0 ? gone.removable : [])
+      if (isOnItsWay(store, one))
+        throw new Fault('LOCK_HELD', `${one.stack} belongs to a restore or a drill, which takes it away itself`);
     const unreadable = at.fleet.diagnostics.find((one) => one.severity === 'error');
     return {
       gone,
+      byRequest: livesByRequest(store, at.fleet).map(({ stack }) => stack),
       lostHooks: (await this.#aroundUninstalls(gone)).lost,
       orphans: orphans(this.house),
       never: unreadable ? new Fault('PRUNE_GUARD', `the fleet cannot be read as a whole: ${unreadable.summary}`) : null,
@@ -808,8 +828,9 @@ export class Surface {
     digest: string,
     stop: AbortSignal,
     signal: AbortSignal,
+    names: readonly string[] = [],
   ): Promise<{ readonly removed: readonly RunRecord[]; readonly failures: ReadonlyMap<string, Fault> }> {
-    const { gone, never } = await this.prunable();
+    const { gone, byRequest, never } = await this.prunable(names);
     if (never) throw never;
     if (digest !== gone.digest) throw new Fault('PLAN_STALE', `the list is another one now: ${gone.digest}`);
     const removed: RunRecord[] = [];
@@ -818,6 +839,7 @@ export class Surface {
       if (stop.aborted) break;
       try {
         removed.push(await uninstall(this.bench, one, 'prune', signal));
+        if (byRequest.includes(one.stack)) forgetByRequest(this.house.store, one.stack, false);
       } catch (error) {
         failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
       }

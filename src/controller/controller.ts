@@ -20,7 +20,8 @@ import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } 
 import { isAgainstGit, livesByRequest } from '../operations/by-request.ts';
 import { deploy } from '../operations/deploy.ts';
 import type { FleetAt } from '../operations/fleet-at.ts';
-import { everDeployed, forgetUndeclared, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
+import { forgetUndeclared } from '../operations/forget-undeclared.ts';
+import { everDeployed, goneOf, isOnRecord, leftOf } from '../operations/gone.ts';
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED, settleHolds } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsLeft, endRunsOfTheDead } from '../operations/interrupted-runs.ts';

@@ -3,8 +3,9 @@
 import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Applied, Hold } from '../core/state/applied.ts';
 import type { Store } from '../ports/store.ts';
-import { madeCommit } from './archive/archive-source.ts';
-import { leftOf } from './gone.ts';
+import { forgetMade, madeCommit, releaseMadePins } from './archive/archive-source.ts';
+import { putGeneration } from './archive/generations.ts';
+import { forgetInstalling, leftOf } from './gone.ts';
 
 const RESTORED = 'restored from archive ';
 
@@ -14,14 +15,28 @@ export const restoredReason = (archive: string): string => `${RESTORED}${archive
 /** It keeps what git declares from what was restored. Where git declares nothing, there is nothing to keep from. */
 export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held' && reason.startsWith(RESTORED);
 
+/** After the last of it was taken away: neither what it was made of nor where its data lay is needed by anybody. `isDataGone` false: its volumes
+ * are still there, under names that a stack of this name is to find. */
+export function forgetByRequest(store: Store, stack: string, isDataGone: boolean): void {
+  if (isDataGone) putGeneration(store, stack, null);
+  forgetMade(store, stack, new Set());
+  releaseMadePins(store);
+  for (const about of ['refused', 'previous']) store.deleteValue(`${about}/${stack}`);
+  forgetInstalling(store, stack);
+  store.forget(stack);
+}
+
 /** Deployed at a made commit, not declared, and not to be taken away for that. One that left git is not among them, be its volumes restored
  * ones; nor is a first boot or a drill, which belongs to who made it until that takes it away. */
 export const livesByRequest = (store: Store, fleet: LoadedFleet): readonly Applied[] =>
   leftOf(fleet, store.allApplied()).filter((one) => wasMade(store, one));
 
 /** The same but for what git declares by now. */
-export function wasMade(store: Store, { prune, revision }: Applied): boolean {
-  if (prune) return false;
+export const wasMade = (store: Store, one: Applied): boolean =>
+  !one.prune && madeCommit(store, one.revision) !== null && !isOnItsWay(store, one);
+
+/** A first boot or a drill. */
+export function isOnItsWay(store: Store, { revision }: Applied): boolean {
   const made = madeCommit(store, revision);
-  return made !== null && !made.isolated && !made.enclosed;
+  return made !== null && (made.isolated === true || made.enclosed !== undefined);
 }

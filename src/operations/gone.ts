@@ -1,5 +1,6 @@
 // What left the fleet: stacks that are on record but no longer declared, and whether they may be removed without asking. Pure.
 import { createHash } from 'node:crypto';
+import { Fault } from '../core/fault.ts';
 import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Applied } from '../core/state/applied.ts';
 import type { Store } from '../ports/store.ts';
@@ -50,30 +51,24 @@ export function goneOf(fleet: LoadedFleet, applied: readonly Applied[], pruneLim
     : removable.length > allowed
       ? `${removable.length} of ${applied.length} stacks left the fleet at once; ${allowed} may go without asking`
       : null;
-  const digest = createHash('sha256')
+  return { removable, kept, guard, digest: digestOf(removable) };
+}
+
+/** Of what left the fleet those that a person names, also where they stay by themselves. Throws USAGE for what git declares, and NOT_FOUND. */
+export function goneNamed(fleet: LoadedFleet, applied: readonly Applied[], names: readonly string[]): Gone {
+  const left = leftOf(fleet, applied);
+  const removable = [...new Set(names)].sort().map((name) => {
+    const found = left.find((one) => one.stack === name);
+    if (found) return found;
+    if (fleet.stacks.has(name) || fleet.broken.has(name))
+      throw new Fault('USAGE', `git declares stack ${name}: take it out of git, and it is removed`);
+    throw new Fault('NOT_FOUND', `nothing is on record of a stack ${name} that git does not declare`);
+  });
+  return { removable, kept: [], guard: null, digest: digestOf(removable) };
+}
+
+const digestOf = (removable: readonly Applied[]): string =>
+  createHash('sha256')
     .update(JSON.stringify(removable.map((one) => [one.stack, one.desired.digest]).sort()))
     .digest('hex')
     .slice(0, 16);
-  return { removable, kept, guard, digest };
-}
-
-/** What is said of stacks that nobody declares any more and of which nothing was ever begun, as of a broken file that was taken out of git:
- * it is forgotten. Returns their names. Not while the fleet cannot be read as a whole, nor for one that a person holds or somebody works on. */
-export function forgetUndeclared(
-  store: Store,
-  fleet: LoadedFleet,
-  isBusy: (stack: string) => boolean,
-): readonly string[] {
-  if (fleet.diagnostics.some((one) => one.severity === 'error')) return [];
-  const known = new Set(everDeployed(store).map((one) => one.stack));
-  const forgotten: string[] = [];
-  for (const stack of store.allConditions().keys()) {
-    const isDeclared = fleet.stacks.has(stack) || fleet.broken.has(stack);
-    // The fleet itself, and whatever else is no stack, has a name that none can have.
-    if (isDeclared || known.has(stack) || !/^[a-z0-9]/.test(stack) || store.attempt(stack) !== null) continue;
-    if (store.holds(stack).length > 0 || isBusy(stack)) continue;
-    store.forget(stack);
-    forgotten.push(stack);
-  }
-  return forgotten;
-}

@@ -72,6 +72,9 @@ export const NONE_AWAITED: Awaited = { stacks: new Map(), lost: new Map(), unkno
 export const unrestoredReason = (request: string, stack: string): string =>
   `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`;
 
+export const isUnrestored = ({ kind, reason }: Hold): boolean =>
+  kind === 'held' && / did not bring it back from its archive; /.test(reason);
+
 /** Why a stack of which nothing is deployed yet is not made now; null = nothing speaks against it. */
 export function awaitsArchive({ store, clock }: House, { stacks, lost, unknown }: Awaited, stack: string): Hold | null {
   if (store.applied(stack) !== null || store.attempt(stack) !== null) return null;

@@ -2,13 +2,18 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { openStore } from '../../src/adapters/journal/store.ts';
 import { Controller } from '../../src/controller/controller.ts';
+import type { Purge } from '../../src/core/spec/request.ts';
 import { madeCommit } from '../../src/operations/archive/archive-source.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { clone, planClone } from '../../src/operations/archive/clone.ts';
+import { generationOf } from '../../src/operations/archive/generations.ts';
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
 import { restore } from '../../src/operations/archive/restore.ts';
 import type { House } from '../../src/operations/house.ts';
 import { leaseName } from '../../src/operations/leases.ts';
+import { accept } from '../../src/operations/lineage.ts';
+import { holdUnrestored } from '../../src/operations/trust/awaited.ts';
+import { planPurge, purge } from '../../src/operations/trust/purge.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { Surface } from '../../src/surface.ts';
@@ -209,6 +214,92 @@ describe('a stack that lives by a request', () => {
     await until(world, () => image() === 'windlass-test/web:1' && /^True/.test(condition(world, 'Ready')));
     expect(world.sees(CONTAINER, '/data')).toBe('old');
     expect(shown()).toEqual([]);
+  });
+
+  const asked = (stack: string): Purge => ({
+    apiVersion: 'windlass/v1',
+    kind: 'Purge',
+    stack,
+    volumes: 'all',
+    reason: 'no longer needed',
+    expires: '2030-01-01T00:00:00Z',
+  });
+  const purged = async (world: RestoreWorld) => {
+    const { house, look } = world.bench;
+    const facts = await world.sim.run(planPurge(house, look, asked('shop2'), never));
+    return facts.kind === 'wait' ? facts.why : await world.sim.run(purge(house, facts.plan, never));
+  };
+  const names = (world: RestoreWorld) => new Surface(world.sim.house).status().map(({ name }) => name);
+
+  it('goes by the word of a person, and its data then by a signed request; nothing of it comes back', async () => {
+    const world = await cloned();
+    await world.sim.run(accept(world.sim.house, await world.sim.source.fetch()));
+    const surface = new Surface(world.sim.house);
+    const { gone, byRequest } = await surface.prunable();
+    expect([gone.removable, gone.kept.map(({ stack }) => stack), byRequest]).toEqual([[], ['shop2'], ['shop2']]);
+    expect((await world.sim.run(surface.plan())).byRequest).toEqual(['shop2']);
+    expect(await purged(world)).toMatch(
+      /container shop2-web-1: `windlass prune shop2` takes its containers away first$/,
+    );
+    await expect(surface.prunable(['shop'])).rejects.toMatchObject({ code: 'USAGE' });
+    await expect(surface.prunable(['shop3'])).rejects.toMatchObject({ code: 'NOT_FOUND' });
+
+    const { digest } = (await surface.prunable(['shop2'])).gone;
+    await expect(world.sim.run(surface.prune(digest, never, never))).rejects.toMatchObject({ code: 'PLAN_STALE' });
+    const { removed, failures } = await world.sim.run(surface.prune(digest, never, never, ['shop2']));
+    expect([removed.map(({ stack }) => stack), failures]).toEqual([['shop2'], new Map()]);
+    const { store } = world.sim.house;
+    expect([names(world), store.values('restored/').size, store.values('archive-pin/').size]).toEqual([['shop'], 0, 0]);
+    expect(world.sim.world.container('shop-web-1').state).toBe('running');
+    const volumes = () => [...world.sim.world.engine.volumes.keys()].filter((name) => name.startsWith('shop2'));
+    expect(volumes()).toHaveLength(1);
+    expect(generationOf(store, 'shop2')).not.toBeNull();
+    await purged(world);
+    expect([volumes(), generationOf(store, 'shop2'), names(world)]).toEqual([[], null, ['shop']]);
+  });
+
+  it.each([{ isolated: true }, { enclosed: [] }])(
+    'is not taken from the work that makes it by a name: %o',
+    async (kind) => {
+      const world = await cloned();
+      const { store } = world.sim.house;
+      const { revision } = store.applied('shop2')!;
+      store.putValue(`restored/${revision}`, { ...madeCommit(store, revision)!, ...kind });
+      await expect(new Surface(world.sim.house).prunable(['shop2'])).rejects.toMatchObject({ code: 'LOCK_HELD' });
+    },
+  );
+
+  it('is forgotten when nothing of it is left, and does not come up empty', async () => {
+    const world = await cloned();
+    await world.sim.run(accept(world.sim.house, await world.sim.source.fetch()));
+    const { store, runtime } = world.sim.house;
+    store.putHold('shop2', { kind: 'stopped', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    await world.sim.run(runtime.down('shop2', never));
+    await purged(world);
+    expect([names(world), store.holds('shop2'), generationOf(store, 'shop2')]).toEqual([['shop'], [], null]);
+    await controlled(world);
+    await world.sim.run(world.sim.clock.sleep(5_000));
+    expect(names(world).filter((name) => !name.startsWith('@'))).toEqual(['shop']);
+    expect([...world.sim.world.engine.volumes.keys()]).toEqual(['shop_data']);
+  });
+
+  it('or was to, and did not: its name is forgotten with the request, and kept where git declares it', async () => {
+    const world = await cloned();
+    const { house } = world.sim;
+    world.sim.source.push({ ...FILES, 'stacks/late/compose.yaml': COMPOSE });
+    holdUnrestored(house, 'q9', ['ghost', 'late']);
+    house.store.putHold('mine', { kind: 'suspended', reason: '', sinceMs: 0, untilMs: 0, service: '' });
+    await controlled(world);
+    await until(world, () => condition(world, 'Ready', 'late') === 'False Held');
+    expect(names(world).filter((name) => !name.startsWith('@'))).toEqual(['late', 'mine', 'shop', 'shop2']);
+  });
+
+  it('is rendered as it is deployed', async () => {
+    const world = await cloned();
+    expect(await world.sim.run(new Surface(world.sim.house).render('shop2'))).toMatchObject({
+      name: 'shop2',
+      services: { web: { image: 'windlass-test/busybox:1' } },
+    });
   });
 
   it('differs from what was made for it, not from git', async () => {

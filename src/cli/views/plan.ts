@@ -105,7 +105,7 @@ export function formatPlan(io: Painter, view: PlanView): string {
       ...formatLost(io, view.lostHooks.get(one.stack)),
       '',
     );
-  for (const one of view.gone.kept) lines.push(`${one.stack}: left the fleet; stays because of prune: false`, '');
+  for (const one of view.gone.kept) lines.push(formatStays(one.stack, view.byRequest), '');
   if (view.gone.guard)
     lines.push(
       io.paint('yellow', `prune waits: ${view.gone.guard}; \`windlass prune --confirm ${view.gone.digest}\``),
@@ -130,6 +130,11 @@ function formatSuccession(view: PlanView, stack: string): string {
     ? `; right before ${one.by} comes, which takes its port ${one.port} over`
     : `; not before ${one.by} can be deployed, which takes its port ${one.port} over`;
 }
+
+export const formatStays = (stack: string, byRequest: readonly string[]): string =>
+  byRequest.includes(stack)
+    ? `${stack}: lives by a request, git does not declare it; stays until \`windlass prune ${stack}\` takes its containers away`
+    : `${stack}: left the fleet; stays because of prune: false, until \`windlass prune ${stack}\` takes its containers away`;
 
 export const formatKept = ({ leaver, by, port }: Succession): string =>
   `left ${leaver.stack} running: ${by}, which takes its port ${port} over, was not deployed`;
@@ -235,6 +240,7 @@ export function planJson(view: PlanView): unknown {
     uninstallHooks: Object.fromEntries([...names].map((stack) => [stack, view.hooks.get(stack) ?? []])),
     lostHooks: Object.fromEntries([...view.lostHooks].filter(([stack]) => names.has(stack))),
     kept: view.gone.kept.map((one) => one.stack),
+    byRequest: view.byRequest,
     guard: view.gone.guard,
     pruneDigest: view.gone.digest,
     refused: view.denied ? { code: view.denied.code, message: view.denied.message } : null,

@@ -68,6 +68,14 @@ export function forgetMade(store: Store, stack: string, needed: ReadonlySet<stri
   }
 }
 
+/** Pins of archives that no made commit needs any more. */
+export function releaseMadePins(store: Store): void {
+  const needed = new Set(([...store.values('restored/').values()] as MadeCommit[]).map((one) => one.archive));
+  for (const [key, why] of store.values('archive-pin/'))
+    if (/ is restored from it$/.test(String(why)) && !needed.has(key.slice('archive-pin/'.length)))
+      store.deleteValue(key);
+}
+
 export class ArchiveSource implements Source {
   readonly #behind: Source;
   readonly #store: Store;

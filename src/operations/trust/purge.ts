@@ -1,12 +1,18 @@
 // Purge: removes volumes of a stack, with the data in them. It asks nobody: whoever calls it has claimed a request for it. A volume is the
 // one that was seen only if it was made at the same moment; another of its name is left alone, so that a purge can be finished after a crash.
 import { Fault } from '../../core/fault.ts';
+import type { LoadedFleet } from '../../core/spec/loaded.ts';
 import type { Purge } from '../../core/spec/request.ts';
-import type { ObservedVolume } from '../../core/state/observed.ts';
+import type { Observed, ObservedVolume } from '../../core/state/observed.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
+import { forgetKept, putGeneration } from '../archive/generations.ts';
+import { liveFleet } from '../archive/plan-restore.ts';
+import { forgetByRequest, wasMade } from '../by-request.ts';
+import { everDeployed, leftOf } from '../gone.ts';
 import type { House } from '../house.ts';
-import type { Look } from '../look.ts';
+import { Look } from '../look.ts';
 import { orphans } from '../uninstall.ts';
+import { Workbench } from '../workbench.ts';
 
 export interface PurgePlan {
   readonly stack: string;
@@ -21,9 +27,12 @@ export type PurgeFacts =
   /** Nothing may be done now; the request is not spent. */
   | { readonly kind: 'wait'; readonly why: string };
 
-/** Reads only. */
-export async function planPurge(house: House, look: Look, request: Purge, signal: AbortSignal): Promise<PurgeFacts> {
-  if (!house.payloads) throw new Fault('USAGE', 'volumes cannot be reached on this engine');
+type Asked =
+  | { readonly kind: 'names'; readonly names: ReadonlySet<string>; readonly observed: Observed }
+  | { readonly kind: 'wait'; readonly why: string };
+
+/** Which volumes of the engine it means, whatever uses them now. Reads only. */
+export async function volumesAsked(house: House, look: Look, request: Purge): Promise<Asked> {
   const { observed } = await look.fresh('known');
   const { stack } = request;
   const orphaned = new Set(orphans(house).flatMap((one) => (one.stack === stack ? [one.volume] : [])));
@@ -51,13 +60,26 @@ export async function planPurge(house: House, look: Look, request: Purge, signal
     for (const { name } of found) names.add(name);
   }
   if (names.size === 0) return { kind: 'wait', why: `the engine holds no volume of stack ${stack}` };
+  return { kind: 'names', names, observed };
+}
+
+/** Reads only. */
+export async function planPurge(house: House, look: Look, request: Purge, signal: AbortSignal): Promise<PurgeFacts> {
+  if (!house.payloads) throw new Fault('USAGE', 'volumes cannot be reached on this engine');
+  const asked = await volumesAsked(house, look, request);
+  if (asked.kind === 'wait') return asked;
+  const { stack } = request;
+  const { names, observed } = asked;
   for (const one of observed.containers) {
     const used = one.mounts.find((mount) => mount.kind === 'volume' && names.has(mount.name));
-    if (used)
-      return {
-        kind: 'wait',
-        why: `the volume ${used.name} is used by the container ${one.name}: remove the stack from the fleet first`,
-      };
+    if (used) {
+      const fleet = one.project === stack ? await fleetOf(house) : null;
+      const isLeft = fleet !== null && leftOf(fleet, everDeployed(house.store)).some((left) => left.stack === stack);
+      const first = isLeft
+        ? `\`windlass prune ${stack}\` takes its containers away`
+        : 'remove the stack from the fleet';
+      return { kind: 'wait', why: `the volume ${used.name} is used by the container ${one.name}: ${first} first` };
+    }
   }
   const volumes: { name: string; createdAt: string }[] = [];
   for (const name of [...names].sort()) {
@@ -97,6 +119,28 @@ export async function purge(house: House, plan: PurgePlan, signal: AbortSignal):
       });
     if (found !== null) await payloads.removeVolume(name, signal);
     store.deleteValue(`orphaned/${name}`);
+    forgetKept(store, name);
   }
+  await forgetEmptied(house, plan.stack);
   return plan.volumes.map((one) => one.name);
+}
+
+/** Of what git does not declare, nothing is to come up empty once the last of it is gone. */
+async function forgetEmptied(house: House, stack: string): Promise<void> {
+  const { store } = house;
+  const fleet = await fleetOf(house);
+  if (fleet === null || fleet.stacks.has(stack) || fleet.broken.has(stack)) return;
+  const record = everDeployed(store).find((one) => one.stack === stack);
+  const project = record?.project ?? stack;
+  const { observed } = await new Look(house.runtime).fresh('known');
+  if ([...observed.containers, ...observed.volumes].some((one) => one.project === project)) return;
+  if (record === undefined) putGeneration(store, stack, null);
+  else if (wasMade(store, record)) forgetByRequest(store, stack, true);
+}
+
+/** Null while it cannot be read: then it is not known what is declared. */
+async function fleetOf(house: House): Promise<LoadedFleet | null> {
+  const live = await liveFleet(new Workbench(house)).catch(() => null);
+  const isWhole = live?.fleet.diagnostics.every((one) => one.severity !== 'error');
+  return live !== null && isWhole === true ? live.fleet : null;
 }
