@@ -1,7 +1,9 @@
 // Recover, clone and move on the real engine: a group comes back under other names and on a machine that has nothing but its archives and keys;
 // what runs is cloned with its dumps, and moved.
+import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSigningKey } from '../../src/adapters/archive/signing.ts';
 import type { Request } from '../../src/core/spec/request.ts';
@@ -9,7 +11,7 @@ import { backupGroup } from '../../src/operations/archive/backup-group.ts';
 import { doWork, planWork } from '../../src/operations/trust/request-work.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
 import { type OpenHouse, openHouse } from '../../src/wire.ts';
-import { containersOf, docker, Fleet, inspect } from './fleet.ts';
+import { containersOf, docker, Fleet, inspect, sleep } from './fleet.ts';
 
 const DB = 'wlt-rec-db';
 const SITE = 'wlt-rec-site';
@@ -58,6 +60,25 @@ const environment = (container: string): Record<string, string> =>
   Object.fromEntries(
     (inspect(container)['Config'] as { Env: readonly string[] }).Env.map((line) => line.split('=') as [string, string]),
   );
+/** Appends line after line as long as it is let; what it was told to be written is acknowledged. */
+function writer(container: string) {
+  const acknowledged: string[] = [];
+  let isOver = false;
+  const work = (async () => {
+    for (let line = 1; !isOver; line++)
+      await promisify(execFile)('docker', ['exec', container, 'sh', '-c', `echo ${line} >> /data/lines && sync`]).then(
+        () => acknowledged.push(String(line)),
+        () => sleep(50),
+      );
+  })();
+  return {
+    async stop(): Promise<readonly string[]> {
+      isOver = true;
+      await work;
+      return acknowledged;
+    },
+  };
+}
 
 describe('on the real engine', () => {
   let fleet: Fleet;
@@ -127,7 +148,12 @@ describe('on the real engine', () => {
     expect(minted).toMatch(/^.{32}$/);
     expect(minted).not.toBe(password);
     const move = { ...LIFE, kind: 'Move' as const, stack: `${DB}3`, target: `${DB}4` };
+    const writing = writer(`${DB}3-db-1`);
     expect(await done(bench, 'move', move)).toMatch(/wlt-rec-db3 runs as wlt-rec-db4/);
+    const acknowledged = await writing.stop();
+    expect(acknowledged.length).toBeGreaterThan(0);
+    // What the source took is there, up to the last line before it was stopped.
+    expect(exec(`${DB}4-db-1`, 'cat', '/data/lines').split('\n')).toEqual(expect.arrayContaining([...acknowledged]));
     expect(exec(`${DB}4-db-1`, 'cat', '/data/file')).toBe('new');
     expect(environment(`${DB}4-db-1`)['PASSWORD']).toBe(minted);
     expect(containersOf(`${DB}3`)).toEqual({});
