@@ -182,6 +182,7 @@ ${minDelay ? `    minDelay: ${minDelay}\n` : ''}  - { operation: deploy, stacks:
     const payloads = {
       inspectVolume: async (name: string) =>
         volumes.has(name) ? ({ name, createdAt: this.#made.get(name) ?? 'first' } as never) : null,
+      volumeSizeBytes: async () => null,
       removeVolume: async (name: string) => {
         this.onRemove(name);
         volumes.delete(name);
@@ -213,6 +214,13 @@ ${minDelay ? `    minDelay: ${minDelay}\n` : ''}  - { operation: deploy, stacks:
     };
     this.bench = new Workbench(house);
     return this.bench;
+  }
+
+  /** As a controller that starts with an empty state directory. */
+  forgetLedger(): void {
+    this.bench.house.trust!.ledger!.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(this.sim.dir, `ledger.db${suffix}`), { force: true });
+    this.open();
   }
 
   remake(volume: string): void {
@@ -702,6 +710,35 @@ describe('the volumes of a purge', () => {
     expect([...fleet.sim.world.engine.volumes.keys()]).toEqual(['bank_data']);
   });
 
+  it('are told with their size while people decide, while it runs, and once they are gone', async () => {
+    const fleet = await open();
+    const { payloads } = fleet.bench.house;
+    const sizes = { volumeSizeBytes: async () => 3 * 1024 * 1024 };
+    const removeVolume = payloads!.removeVolume.bind(payloads);
+    const gone = { ...sizes, removeVolume: () => Promise.reject(new Fault('ENGINE_UNREACHABLE', 'it is away')) };
+    Object.assign(payloads!, gone);
+    const told = async (): Promise<readonly string[]> =>
+      (await shown(fleet, 'one')).split('\n').filter((line) => /shop_data/.test(line));
+    const subject = fleet.request('one', 'anna', '[data]');
+    const discards = '  discards   volume shop_data (up to 3.0 MiB) is removed with all that is in it';
+    expect(await told()).toEqual([discards]);
+    for (const name of ['bert', 'cleo']) fleet.approve(subject, name);
+    await fleet.look().catch(() => {});
+    expect(fleet.states()).toEqual({ one: 'executing executing' });
+    expect(await told()).toEqual([discards]);
+    Object.assign(payloads!, { removeVolume });
+    await fleet.look();
+    expect(await told()).toEqual([
+      '  why        done: removed shop_data',
+      '  discarded  volume shop_data (up to 3.0 MiB), all of it',
+    ]);
+    const later = fleet.request('two', 'anna', '[data]');
+    expect(await shown(fleet, 'two')).toContain(
+      '  discards   cannot be told now, since its volumes are not to be found',
+    );
+    expect(later).not.toBe(subject);
+  });
+
   it('that are waited for are told once in the log of a run, as is a request that lacks something', async () => {
     const fleet = await open();
     const { house } = fleet.bench;
@@ -830,10 +867,8 @@ describe('after a crash', () => {
   });
 
   const lose = async (fleet: Fleet): Promise<void> => {
-    fleet.bench.house.trust!.ledger!.close();
-    for (const suffix of ['', '-wal', '-shm']) rmSync(join(fleet.sim.dir, `ledger.db${suffix}`), { force: true });
     await fleet.sim.clock.advance(10_000);
-    fleet.open();
+    fleet.forgetLedger();
   };
 
   it('a lost ledger runs nothing that was signed before it, not even under another id, until it is signed again', async () => {
@@ -1375,6 +1410,110 @@ describe('the policy', () => {
     fleet.git('rm', '-q', 'trust/policy/v0002.yaml');
     fleet.commit({}, 'roll back', 'anna');
     expect(await version()).toBe('2 policy-rolled-back');
+  });
+
+  describe('of a controller that remembers nothing', () => {
+    const TWO = 'trust/policy/v0002.yaml';
+    const at = async (fleet: Fleet) => {
+      const { house } = fleet.bench;
+      const { chain, requests } = await lookAtTrust(house, await house.source.fetch());
+      const { effective, drift } = chain;
+      const said = `${effective?.version ?? 'none'} ${drift?.reason ?? '-'}`;
+      return { said, detail: drift?.detail ?? '', requests };
+    };
+    const agreed = (fleet: Fleet, signers = ['anna', 'bert'], text = fleet.policy(2, '1h')) => {
+      fleet.commit({ [TWO]: text }, 'propose', 'anna');
+      const subject = fleet.subject(TWO);
+      const oids = signers.map((name) => fleet.commit({}, fleet.message('policy', subject), name));
+      return { subject, oids, text };
+    };
+    const fresh = (options: ConstructorParameters<typeof Fleet>[0] = {}) => {
+      const fleet = new Fleet(options);
+      fleets.push(fleet);
+      return fleet;
+    };
+
+    it('is nothing while a version that was agreed is removed, altered or renamed: nobody goes back by a push', async () => {
+      const fleet = fresh({ deploy: 'head' });
+      const { subject, oids, text } = agreed(fleet);
+      fleet.git('mv', TWO, 'trust/policy/v0003.yaml');
+      fleet.commit({}, 'renamed', 'anna');
+      expect((await at(fleet)).said).toBe('none policy-missing');
+      fleet.git('rm', '-q', 'trust/policy/v0003.yaml');
+      fleet.commit({}, 'removed', 'anna');
+      fleet.request('one');
+      const { said, detail, requests } = await at(fleet);
+      expect(said).toBe('none policy-missing');
+      expect(detail).toContain(subject);
+      for (const oid of oids) expect(detail).toContain(oid.slice(0, 12));
+      expect(requests[0]?.evaluation).toMatchObject({ state: 'refused', reason: 'policy-absent' });
+      const denied = await unverified(
+        fleet.bench,
+        await fleet.bench.reader.read(await fleet.bench.house.source.fetch()),
+      );
+      expect(denied).toMatchObject({ code: 'NOT_VERIFIED', data: { reason: 'policy-missing' } });
+      expect(denied?.message).toContain(`policy-missing ${TWO} with sha256:${subject}`);
+      expect(denied?.message).toContain('byte for byte');
+      fleet.commit({ [TWO]: `${text}# altered\n` }, 'altered');
+      expect((await at(fleet)).said).toBe('none policy-missing');
+      fleet.commit({ [TWO]: text }, 'brought back', 'anna');
+      expect((await at(fleet)).said).toBe('2 -');
+    });
+
+    it('is nothing while the file of a version is missing that was signed by tags', async () => {
+      const fleet = fresh();
+      const { subject } = agreed(fleet, []);
+      for (const name of ['anna', 'bert']) {
+        const file = join(fleet.dir, 'tag');
+        writeFileSync(file, fleet.message('policy', subject));
+        const tag = `windlass/policy/${name}`;
+        fleet.git('tag', '-u', join(fleet.dir, name), '--cleanup=verbatim', '-F', file, tag);
+        fleet.git('push', '-q', 'origin', tag);
+      }
+      fleet.git('rm', '-q', TWO);
+      fleet.commit({}, 'removed');
+      expect((await at(fleet)).said).toBe('none policy-missing');
+    });
+
+    it('is nothing when several that follow each other are missing, or only the last of them', async () => {
+      const fleet = fresh();
+      const { subject } = agreed(fleet);
+      const three = 'trust/policy/v0003.yaml';
+      fleet.commit({ [three]: fleet.policy(3, '2h') }, 'propose');
+      const last = fleet.subject(three);
+      for (const name of ['anna', 'bert']) fleet.commit({}, fleet.message('policy', last, { policy: subject }), name);
+      fleet.git('rm', '-q', three);
+      fleet.commit({}, 'removed');
+      const one = await at(fleet);
+      expect(one.said).toBe('none policy-missing');
+      expect(one.detail).toContain(last);
+      fleet.git('rm', '-q', TWO);
+      fleet.commit({}, 'removed');
+      const both = await at(fleet);
+      expect(both.said).toBe('none policy-missing');
+      expect(both.detail).toContain(subject);
+    });
+
+    it('is stopped by no proposal that too few signed, of the admins before or of its own, and by no word of a stranger', async () => {
+      const fleet = fresh();
+      agreed(fleet, ['anna', 'anna', 'mallory', 'cleo']);
+      fleet.git('rm', '-q', TWO);
+      fleet.commit({}, 'abandoned');
+      expect((await at(fleet)).said).toBe('1 -');
+      // The admins change with it, and the new ones never signed.
+      agreed(fleet, ['anna', 'bert'], fleet.policy(2).replace('members: [anna, bert]', 'members: [anna, cleo]'));
+      fleet.git('rm', '-q', TWO);
+      fleet.commit({}, 'abandoned');
+      fleet.forgetLedger();
+      expect((await at(fleet)).said).toBe('1 -');
+    });
+
+    it('is stopped by nothing that was signed to follow an older version', async () => {
+      const fleet = fresh();
+      agreed(fleet, ['anna', 'bert'], fleet.policy(2, '3h'));
+      agreed(fleet);
+      expect((await at(fleet)).said).toBe('2 -');
+    });
   });
 });
 

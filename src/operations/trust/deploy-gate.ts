@@ -1,7 +1,9 @@
 // Deploy gate: may the commits up to this tip be deployed? `head` asks for the tip, `all` also for every commit since the last accepted one.
 // Whose signature counts is for the policy, where there is an anchor, else for the allowed signers and keyring of the host.
 import { Fault } from '../../core/fault.ts';
+import { helpOf } from '../../core/state/trust/authority.ts';
 import { judge } from '../../core/state/trust/judge.ts';
+import type { PolicyDrift } from '../../core/state/trust/policy-chain.ts';
 import type { PolicyVersion } from '../../core/state/trust/policy-file.ts';
 import { deploySigners } from '../../core/state/trust/policy-rule.ts';
 import { type PolicySigners, principalOf, signersOf } from '../../core/state/trust/policy-signers.ts';
@@ -92,8 +94,8 @@ async function byPolicy(
   const { effective } = chain;
   if (effective === null)
     throw refuse(
-      `no policy is in effect: ${chain.drift?.reason ?? ''} ${chain.drift?.detail ?? ''}`.trim(),
-      'policy-absent',
+      `no policy is in effect: ${chain.drift === null ? '' : inWords(chain.drift)}`.trim(),
+      chain.drift?.reason === 'policy-missing' ? 'policy-missing' : 'policy-absent',
     );
   const rooted = new Map<PolicyVersion, Promise<PolicySigners>>();
   const judgedBy = async (object: SignedObject, version: PolicyVersion): Promise<Signer> => {
@@ -116,6 +118,9 @@ async function byPolicy(
     return 'wrong' in then ? then : { name: now.name, may: (stack) => then.may(stack) && now.may(stack) };
   };
 }
+
+/** With its own cure: to sign the commit is none. */
+const inWords = ({ reason, detail }: PolicyDrift): string => `${`${reason} ${detail}`.trim()}. ${helpOf(reason)}`;
 
 async function signerOf(
   house: House,

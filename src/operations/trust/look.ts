@@ -8,7 +8,7 @@ import {
   type RequestEvaluation,
   type SeenStatement,
 } from '../../core/state/trust/evaluate-request.ts';
-import { effectivePolicy, type PolicyChain } from '../../core/state/trust/policy-chain.ts';
+import { effectivePolicy, type PolicyChain, type PolicyMemory } from '../../core/state/trust/policy-chain.ts';
 import { type PolicyFile, sha256Of, versionOfPath } from '../../core/state/trust/policy-file.ts';
 import { type PolicySigners, signersOf } from '../../core/state/trust/policy-signers.ts';
 import { idOfPath, isMisnamed } from '../../core/state/trust/request-file.ts';
@@ -17,6 +17,7 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
+import { missingAfter } from './missing-policy.ts';
 import {
   hasGoneOn,
   MOST_READ_BYTES,
@@ -82,27 +83,7 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
   const last = remembered?.anchor === anchor.policySha256 ? remembered : null;
   // Who remembers goes on from there whatever is not seen; who does not could go back to an older version.
   if (last === null && scan.incomplete) throw scan.incomplete;
-  const files = await policyFiles(house, tip, last?.version ?? 1);
-  const about = (subjects: ReadonlySet<string>): readonly Words[] =>
-    scan.words.filter((one) => one.isPolicy && one.subjects.some((subject) => subjects.has(subject)));
-  // The others are never in effect, and there may be any number of them.
-  const subjects = files.flatMap(({ bytes }) => (bytes === TOO_LARGE ? [] : [sha256Of(bytes)]));
-  // Nothing that is missing could take anything from what is remembered: it stays in effect, and deploys go on, whatever is pushed.
-  const objects =
-    last === null
-      ? await readWords(house, about(new Set(subjects)))
-      : await readSomeOfEach(
-          house,
-          subjects.filter((subject) => subject !== last.sha256).map((one) => about(new Set([one]))),
-        );
-  const chain = await effectivePolicy({
-    anchor,
-    files,
-    last,
-    refusesExpired: last === null,
-    objects: [...objects.values()],
-    now: new Date(atMs),
-  });
+  const chain = await chainAt(house, tip, { anchor, last, scan, atMs });
   const { effective } = chain;
   // What stands on a branch that is not accepted is told, and not remembered.
   if (effective !== null && effective.sha256 !== last?.sha256 && descendsFromGenesis && descendsFromAccepted)
@@ -113,6 +94,52 @@ export async function lookAtPolicy(house: House, tip: string): Promise<PolicyLoo
       bytes: effective.bytes,
     });
   return { anchor, ledger, tip, descendsFromGenesis, descendsFromAccepted, chain, scan, atMs };
+}
+
+interface Here {
+  readonly anchor: TrustAnchor;
+  readonly last: PolicyMemory | null;
+  readonly scan: Scan;
+  readonly atMs: number;
+}
+
+async function chainAt(house: House, tip: string, { anchor, last, scan, atMs }: Here): Promise<PolicyChain> {
+  const isPolicy = scan.words.filter((one) => one.isPolicy);
+  const about = (subjects: ReadonlySet<string>): readonly Words[] =>
+    isPolicy.filter((one) => one.subjects.some((subject) => subjects.has(subject)));
+  let from = last;
+  for (;;) {
+    const start = from?.version ?? 1;
+    const files = await policyFiles(house, tip, start);
+    // The others are never in effect, and there may be any number of them.
+    const subjects = files.flatMap(({ bytes }) => (bytes === TOO_LARGE ? [] : [sha256Of(bytes)]));
+    // Nothing that is missing could take anything from what is remembered: it stays in effect, and deploys go on, whatever is pushed.
+    const objects =
+      last === null
+        ? await readWords(house, about(new Set(subjects)))
+        : await readSomeOfEach(
+            house,
+            subjects.filter((subject) => subject !== last.sha256).map((one) => about(new Set([one]))),
+          );
+    const chain = await effectivePolicy({
+      anchor,
+      files,
+      last: from,
+      refusesExpired: last === null,
+      objects: [...objects.values()],
+      now: new Date(atMs),
+    });
+    const { effective } = chain;
+    if (last !== null || effective === null) return chain;
+    if (effective.version >= start + MOST_VERSIONS - 1) {
+      // Without memory there is no next look that could still miss one: on to the last of them.
+      from = { anchor: anchor.policySha256, ...effective };
+      continue;
+    }
+    const next = files.find(({ path }) => versionOfPath(path) === effective.version + 1);
+    const missing = await missingAfter(house, anchor, isPolicy, effective, next ? sha256Of(next.bytes) : null);
+    return missing === null ? chain : { effective: null, drift: missing };
+  }
 }
 
 /** No flood about one version, which anybody may write, keeps the one before it from being signed: that comes first. What they have no

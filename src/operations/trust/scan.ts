@@ -16,6 +16,7 @@ export const MOST_READ_BYTES = 64 * 1024 * 1024;
 const MOST_SOME = 500;
 export const MOST_SOME_BYTES = 16 * 1024 * 1024;
 const AT_ONCE = 32;
+const MOST_HELD = 256;
 
 /** What one commit or tag speaks of, whatever it is worth. */
 export interface Words {
@@ -138,6 +139,18 @@ export async function readWords(house: House, words: readonly Words[]): Promise<
     found.set(oid, object);
   }
   return found;
+}
+
+/** All of them, some at a time: however many there are, few are held at once. */
+export async function* eachOf(house: House, words: readonly Words[]): AsyncGenerator<readonly SignedObject[]> {
+  for (let at = 0; at < words.length; at += MOST_HELD) {
+    const part = words.slice(at, at + MOST_HELD);
+    const found: SignedObject[] = [];
+    for (let from = 0; from < part.length; from += AT_ONCE)
+      for (const object of await Promise.all(part.slice(from, from + AT_ONCE).map(({ oid }) => readable(house, oid))))
+        if (object !== null) found.push(object);
+    yield found;
+  }
 }
 
 /** One that is too large or of another kind is no statement, and stops nothing. */

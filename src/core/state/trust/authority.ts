@@ -94,6 +94,9 @@ export const AUTHORITY = {
   'policy-unsigned': policy(
     'Too few admins signed this version; those who may still sign use `windlass trust policy sign`.',
   ),
+  'policy-missing': policy(
+    'Enough admins signed a version that is not in the tree as they signed it, and this controller has no memory: so none is in effect. Bring its file back byte for byte (`git log --all -- trust/policy/` tells who changed it), or merge it; who wants the older rules back signs a new version that follows it.',
+  ),
   'policy-signatures-expired': policy(
     'Its signatures have expired, and this controller has no memory: it may have been in effect, so the version before it is not; sign it again.',
   ),

@@ -58,7 +58,7 @@ export function effectivePolicy(input: PolicyChainInput): Promise<PolicyChain> {
   return climb(input, start.effective);
 }
 
-function drift(version: number, reason: PolicyRefusalCode, detail = ''): PolicyDrift {
+export function drift(version: number, reason: PolicyRefusalCode, detail = ''): PolicyDrift {
   return { version, reason, detail, signed: [], mayStillSign: [], missing: 0 };
 }
 
@@ -248,11 +248,62 @@ export function provedFor(
 
 /** Whether these were enough to bring `next` into effect after `before`. */
 export function wereEnough(before: PolicyVersion, next: PolicyVersion, proofs: readonly PolicyProof[]): boolean {
-  const isMet = ({ policy }: PolicyVersion, whose: 'before' | 'own'): boolean => {
-    const names = new Set(proofs.map((proof) => proof[whose]));
-    return policy.admins.members.filter((name) => names.has(name)).length >= policy.admins.threshold;
-  };
-  return isMet(before, 'before') && (sameAdmins(before.policy, next.policy) || isMet(next, 'own'));
+  const names = (whose: 'before' | 'own') => new Set(proofs.map((proof) => proof[whose]));
+  return isMet(before, names('before')) && (sameAdmins(before.policy, next.policy) || isMet(next, names('own')));
+}
+
+const isMet = ({ policy }: PolicyVersion, names: ReadonlySet<string | null>): boolean =>
+  policy.admins.members.filter((name) => names.has(name)).length >= policy.admins.threshold;
+
+/** A statement that an admin of one version signed about the next one, whatever file holds that. */
+export interface NextProof {
+  readonly subject: string;
+  readonly oid: string;
+  readonly principal: string;
+}
+
+/** As `provedFor`, of whatever was signed to follow `before`. Never rejects. */
+export function provedAfter(
+  anchor: TrustAnchor,
+  objects: readonly RawGitObject[],
+  before: PolicyVersion,
+): Promise<readonly NextProof[]> {
+  const dated = objects.flatMap((object) => {
+    const parse = parseStatement(object);
+    const follows = parse.kind === 'claims' && parse.claims.type === 'policy' && parse.claims.policy === before.sha256;
+    return follows ? [{ object, subject: parse.claims.subject, now: new Date(parse.datedMs) }] : [];
+  });
+  if (dated.length === 0) return Promise.resolve([]);
+  return signersOf(before, new Uint8Array()).then((signers) =>
+    Promise.all(
+      dated.map(({ object, subject, now }) =>
+        signedBy({ anchor, now, files: [], last: null, objects: [] }, [object], signers, before, true).then((names) =>
+          [...names].map((principal) => ({ subject, oid: object.oid, principal })),
+        ),
+      ),
+    ).then((found) => found.flat()),
+  );
+}
+
+/** What enough admins of `before` signed to follow it, and who. Whether its own admins had to sign too only its bytes tell. */
+export function signedEnough(
+  before: PolicyVersion,
+  proofs: readonly NextProof[],
+): ReadonlyMap<string, readonly NextProof[]> {
+  const bySubject = new Map<string, NextProof[]>();
+  for (const proof of proofs) {
+    const known = bySubject.get(proof.subject);
+    if (known) known.push(proof);
+    else bySubject.set(proof.subject, [proof]);
+  }
+  return new Map([...bySubject].filter(([, own]) => isMet(before, new Set(own.map((one) => one.principal)))));
+}
+
+/** The version that these bytes are, when they may follow `before`; else null. */
+export function followerOf(anchor: TrustAnchor, before: PolicyVersion, bytes: Uint8Array): PolicyVersion | null {
+  const number = before.version + 1;
+  const { version } = refusalOf({ path: policyPath(number), bytes }, number, anchor);
+  return version !== null && version.policy.previous === before.sha256 ? version : null;
 }
 
 /** The same people with the same keys and the same threshold: a new key is a new hand. */
