@@ -67,7 +67,7 @@ export const FAULTS = {
   GIT_REFUSED: { retry: 'person', help: 'the repository holds something Windlass does not read; the message names it' },
   NOT_VERIFIED: {
     retry: 'person',
-    help: 'sign the commit with a key that may deploy; what was verified last keeps running',
+    help: 'sign the commit with a key that may deploy; under `trust.deploy: all` an older one is cured otherwise: look at what it brought, push a signed commit on top, then `windlass trust accept TIP`; what was verified last keeps running',
   },
   HISTORY_REWRITTEN: { retry: 'person', help: 'check who rewrote the branch, then `windlass trust accept TIP`' },
   TREE_REFUSED: { retry: 'person', help: 'rename or remove the file that the message names' },

@@ -12,13 +12,15 @@ const signerKey = (source: string): string => `signer/${source}`;
 const judged = ({ store, source }: House): { readonly commit: string; readonly signer: string | null } | undefined =>
   store.value(signerKey(source.spec.name)) as { commit: string; signer: string | null } | undefined;
 
-/** Null when it may. `before`: what runs now; default: what was accepted last. A fault of the repository is thrown: it decides nothing. */
+/** Null when it may. What was accepted last counts, which a person may have done meanwhile; `before`: what runs now, where nothing was. A
+ * fault of the repository is thrown: it decides nothing. */
 export async function unverified(bench: Workbench, at: FleetAt, before?: FleetAt | null): Promise<Fault | null> {
   const { house } = bench;
   if (!house.trust || house.trust.deploy === 'none') return null;
   const { name } = house.source.spec;
   const accepted = house.store.value(acceptedKey(name));
-  const last = before ?? (typeof accepted === 'string' ? await bench.reader.read(accepted) : null);
+  const isKnown = typeof accepted !== 'string' || before?.revision.commit === accepted;
+  const last = isKnown ? (before ?? null) : await bench.reader.read(accepted);
   // What was accepted may never have been judged: signatures may be asked for only since.
   if (last?.revision.commit === at.revision.commit && judged(house)?.commit === at.revision.commit) return null;
   const { verifyDeploy } = await import('./trust/deploy-gate.ts');

@@ -1839,6 +1839,31 @@ describe('a deploy that needs signatures', () => {
     expect(await fleet.look()).toEqual({ one: 'awaitingApprovals approvals-missing' });
   });
 
+  it('all: a running controller takes a signed tip above unsigned commits at its next look after a person accepts it', async () => {
+    const fleet = await open({ deploy: 'all' });
+    const { sim } = fleet;
+    fleet.commit({ 'a.txt': '1' }, 'change', 'anna');
+    const controller = new Controller({ house: fleet.bench.house, pollMs: 1e9, intervalMs: 1e9, log: () => {} });
+    const ready = () => fleet.bench.house.store.conditions('@fleet').map(({ status, reason }) => `${status} ${reason}`);
+    try {
+      await sim.run(controller.start());
+      fleet.commit({ 'a.txt': '2' });
+      const tip = fleet.commit({ 'a.txt': '3' }, 'change', 'anna');
+      await sim.run(controller.refresh('poll'));
+      expect(ready()).toEqual(['False NotVerified']);
+      await accept(fleet.bench.house, tip, { rewritten: true });
+      await sim.run(controller.refresh('poll'));
+      expect(ready()).toEqual(['True Succeeded']);
+      const unsigned = fleet.commit({ 'a.txt': '4' });
+      await sim.run(controller.refresh('poll'));
+      await accept(fleet.bench.house, unsigned, { rewritten: true });
+      await sim.run(controller.refresh('poll'));
+      expect(ready()).toEqual(['False NotVerified']);
+    } finally {
+      await controller.stop();
+    }
+  });
+
   it('all: one unsigned commit in between refuses the rest', async () => {
     const fleet = await open({ deploy: 'all' });
     const { house, reader } = fleet.bench;

@@ -1,9 +1,10 @@
-// `windlass trust accept`: a person takes a rewritten branch for good.
+// `windlass trust accept`: a person takes a rewritten branch for good, or a signed tip with unsigned commits below it.
 import { type Command, UsageError } from '../command.ts';
 
 export const accept: Command = {
   words: ['trust', 'accept'],
-  summary: 'accept a tip that does not descend from the last accepted commit',
+  summary:
+    'accept a tip that does not descend from the last accepted commit, or (trust.deploy: all) a signed one above unsigned commits, after a look at what they brought',
   usage: 'TIP',
   example: 'windlass trust accept 4be1c2d0c7f1',
   arity: [1, 1],
