@@ -343,7 +343,7 @@ export class Resolver {
       const { enclosed } = variant;
       const bare = enclosed ? enclose(raw, enclosed, scratch.directory) : withoutPorts(raw, variant);
       if (bare !== null) {
-        const ports = portsOverride(variant);
+        const ports = portsOverride(raw, variant);
         input = { ...input, files: [], text: bare, overrides: ports === null ? [] : [ports] };
         raw = await runtime.resolve(input);
       }

@@ -259,6 +259,26 @@ volumes: { data: {} }
     expect(answer.kind === 'wait' ? answer.why : 'planned').toMatch(/the volume shop2_data/);
   });
 
+  it('under another host port keeps the address and the container’s port, where the service publishes one', async () => {
+    const publishing = (ports: string) => ({
+      ...FILES,
+      'stacks/shop/compose.yaml': COMPOSE.replace('volumes: [data', `ports: ${ports}\n    volumes: [data`),
+    });
+    const world = await shop(publishing('["127.0.0.1:8080:80"]'));
+    await run(world, await planned(world, { ports: { web: ['8081'] } }), { archiveLive: stopping(world) });
+    expect(world.sim.house.store.applied('shop2')?.desired.services[0]?.ports).toEqual([
+      { hostIp: '127.0.0.1', published: 8081, target: 80, protocol: 'tcp' },
+    ]);
+    const two = await shop(publishing('["127.0.0.1:8080:80", "8443:443"]'));
+    const archive = await archiveOf(two);
+    for (const request of [{}, { archive }])
+      await expect(answerOf(two, { ...request, ports: { web: ['8081'] } })).rejects.toThrow(
+        /the port 8081 of web does not say which .* write it as 8081:CONTAINERPORT/,
+      );
+    const none = await shop();
+    await expect(answerOf(none, { ports: { web: ['8081'] } })).rejects.toMatchObject({ code: 'USAGE' });
+  });
+
   it('leaves nothing of a target that does not come up', async () => {
     const world = await shop();
     const plan = await planned(world, { archive: await archiveOf(world), secrets: 'copy' });

@@ -58,7 +58,7 @@ const overrides: Readonly<Record<string, Flag>> = {
     type: 'string',
     multiple: true,
     value: 'SERVICE=PORT',
-    help: 'a published port such as web=8443:8443; may be repeated',
+    help: 'a published port such as web=8443:443; web=8443 is another host port for the one that web publishes; may be repeated',
   },
   integrate: { type: 'string', multiple: true, value: 'PLUG=STACK', help: 'the provider of a plug; may be repeated' },
   'skip-integration': skip,

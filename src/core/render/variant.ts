@@ -11,7 +11,8 @@ export interface Generation {
 }
 
 export interface Variant {
-  /** Service → its published ports in the place of those that its files publish. */
+  /** Service → its published ports in the place of those that its files publish. A number alone is another host port for the one that they
+   * publish, at its address. */
   readonly ports?: Readonly<Record<string, readonly string[]>>;
   /** Nothing is published and no container has a name of its own, so that it can run beside the original. */
   readonly isolated?: boolean;
@@ -117,13 +118,30 @@ export function enclose(text: string, projects: readonly string[], directory: st
   return writeRaw(project);
 }
 
-/** The override that puts ports in; null when there are none. */
-export function portsOverride({ ports = {}, isolated = false, enclosed }: Variant): string | null {
+/** The override that puts ports in; null when there are none. `text`: of the project with the ports that its files publish. */
+export function portsOverride(text: string, { ports = {}, isolated = false, enclosed }: Variant): string | null {
   if (isolated || enclosed || Object.keys(ports).length === 0) return null;
+  const services = fieldOf(readRaw(text), 'services');
+  const own = (service: string): readonly Readonly<Record<string, unknown>>[] => {
+    const found = entriesOf(services).find(({ key }) => key === service);
+    const list = found && fieldOf(found.value, 'ports');
+    return list ? (toJs(list) as readonly Readonly<Record<string, unknown>>[]) : [];
+  };
+  const placed = (service: string, published: readonly string[]): readonly unknown[] => {
+    const [only, ...others] = own(service);
+    if (!isHostPort(published) || only === undefined || others.length > 0) return published;
+    return [{ ...only, published: published[0] }];
+  };
   return JSON.stringify({
-    services: Object.fromEntries(Object.entries(ports).map(([service, published]) => [service, { ports: published }])),
+    services: Object.fromEntries(
+      Object.entries(ports).map(([service, published]) => [service, { ports: placed(service, published) }]),
+    ),
   });
 }
+
+/** Another host port, and nothing said of the rest. */
+export const isHostPort = (published: readonly string[]): boolean =>
+  published.length === 1 && /^[0-9]+$/.test(published[0] ?? '');
 
 /** The same project on the volumes and folders of a generation. */
 export function withGeneration(text: string, generation: Generation, treeDir: string): string {

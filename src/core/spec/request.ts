@@ -40,7 +40,13 @@ const skipIntegration = Type.Optional(
 
 const overrides = {
   vars: Type.Optional(mapOf(Identifier, Type.Unknown(), 'values in the place of those in the archive')),
-  ports: Type.Optional(mapOf(Service, Type.Array(Port), 'service → published ports')),
+  ports: Type.Optional(
+    mapOf(
+      Service,
+      Type.Array(Port),
+      'service → published ports; one number alone is another host port for the one that it publishes',
+    ),
+  ),
   integrate: Type.Optional(mapOf(Identifier, Name, 'plug → the stack that provides it')),
   skipIntegration,
 };

@@ -15,6 +15,7 @@ import { uninstall } from '../uninstall.ts';
 import type { Workbench } from '../workbench.ts';
 import { around } from './around.ts';
 import { allStopped } from './backup.ts';
+import { refuseBarePorts } from './made-stack.ts';
 import {
   liveFleet,
   planRestore,
@@ -92,6 +93,10 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
     planned = answer.plan;
   } else {
     // An archive of what runs would only be found unfit after it was made.
+    refuseBarePorts(
+      ports,
+      (service) => applied?.desired.services.find(({ name }) => name === service)?.ports.length === 1,
+    );
     const port = applied?.desired.services
       .filter(({ name, replicas }) => replicas > 0 && !Object.hasOwn(ports ?? {}, name))
       .flatMap((service) => service.ports.filter((one) => one.published > 0).map((one) => ({ service, one })))[0];

@@ -2,6 +2,7 @@
 // its files, its packaged app, and the providers as they are declared or deployed here. Says what it had to derive; deploys nothing.
 import type { DerivedField, FileRecord, Manifest, ManifestVar } from '../../core/archive/manifest.ts';
 import { Fault } from '../../core/fault.ts';
+import { isHostPort } from '../../core/render/variant.ts';
 import { parseDocument, stringifyDocument } from '../../core/spec/document.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { ArchiveStore } from '../../ports/archive.ts';
@@ -212,7 +213,10 @@ function documentOf(
     vars: { ...vars, ...overrides.vars },
     integrate: facts.integrate,
     ports: Object.fromEntries(
-      Object.entries(from('ports')).filter(([service]) => !Object.hasOwn(overrides.ports ?? {}, service)),
+      Object.entries(from('ports')).filter(
+        // A host port alone is one for the port that stands here.
+        ([service]) => !Object.hasOwn(overrides.ports ?? {}, service) || isHostPort(overrides.ports?.[service] ?? []),
+      ),
     ),
     replicas: from('replicas'),
     ...(hooks === undefined ? {} : { hooks }),
@@ -241,6 +245,18 @@ function varOf(one: ManifestVar, manifest: Manifest, target: string): unknown {
   if (one.kind === 'plain') return one.value;
   if (one.kind === 'secret') return `ref+vault://${scopeFor(one.scope, manifest.stack, target)}/${one.key}`;
   return one.ref.replace(`ref+vault://stack/${manifest.stack}/`, `ref+vault://stack/${target}/`);
+}
+
+/** Throws USAGE for a number alone where it does not say which port it is for. `found`: the service's published ports as they would be. */
+export function refuseBarePorts(ports: Overrides['ports'], found: (service: string, port: number) => boolean): void {
+  for (const [service, published] of Object.entries(ports ?? {}))
+    for (const port of published)
+      if (/^[0-9]+$/.test(port) && !(isHostPort(published) && found(service, Number(port))))
+        throw new Fault(
+          'USAGE',
+          `the port ${port} of ${service} does not say which of its container it is for, as ${service} does not publish exactly one: write it as ${port}:CONTAINERPORT, or ADDRESS:${port}:CONTAINERPORT`,
+          { data: { service, port } },
+        );
 }
 
 /** What was the stack's own is the target's. */

@@ -25,7 +25,7 @@ import {
   newestGeneration,
   originalFolder,
 } from './generations.ts';
-import { madeStack, type Overrides, scopeFor } from './made-stack.ts';
+import { madeStack, type Overrides, refuseBarePorts, scopeFor } from './made-stack.ts';
 import { putWrongWithOthers } from './proof.ts';
 import { checkRoom, mebibytes } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
@@ -195,6 +195,10 @@ export async function planRestore(
       );
   }
   const { desired } = judged.resolved;
+  refuseBarePorts(request.ports, (service, port) => {
+    const { ports = [] } = desired.services.find(({ name }) => name === service) ?? {};
+    return ports.length === 1 && ports[0]?.published === port;
+  });
   const volumes: StagedVolume[] = [];
   for (const one of staged.volumes) {
     const wanted = desired.volumes.find(({ key }) => key === one.key);

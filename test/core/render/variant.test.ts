@@ -58,18 +58,29 @@ describe('ports of a variant', () => {
     expect(bare.services.web.ports).toBeUndefined();
     expect(bare.services.web.container_name).toBe('web');
     expect(bare.services.side.ports).toHaveLength(1);
-    expect(portsOverride(variant)).toBe('{"services":{"web":{"ports":["8080:80"]}}}');
+    expect(portsOverride(TEXT, variant)).toBe('{"services":{"web":{"ports":["8080:80"]}}}');
   });
 
   it('are none, and no container has a name of its own, where it is isolated', () => {
     const bare = JSON.parse(withoutPorts(TEXT, { isolated: true })!);
     expect(bare.services.web.ports ?? bare.services.side.ports ?? bare.services.web.container_name).toBeUndefined();
-    expect(portsOverride({ isolated: true })).toBeNull();
+    expect(portsOverride(TEXT, { isolated: true })).toBeNull();
   });
 
   it('stay where nothing is asked for', () => {
     expect(withoutPorts(TEXT, {})).toBeNull();
-    expect(portsOverride({})).toBeNull();
+    expect(portsOverride(TEXT, {})).toBeNull();
+  });
+
+  it('that are a number alone are another host port for the one that is published, at its address', () => {
+    const of = (ports: readonly object[], given: readonly string[]) =>
+      JSON.parse(portsOverride(JSON.stringify({ services: { web: { ports } } }), { ports: { web: given } })!).services
+        .web.ports;
+    const one = { mode: 'ingress', host_ip: '::1', target: 5432, published: '25432', protocol: 'tcp' };
+    expect(of([one], ['25433'])).toEqual([{ ...one, published: '25433' }]);
+    expect(of([one], ['25433:1'])).toEqual(['25433:1']);
+    expect(of([one, one], ['25433'])).toEqual(['25433']);
+    expect(of([], ['25433'])).toEqual(['25433']);
   });
 });
 
