@@ -77,6 +77,8 @@ export interface Made {
     /** It counts as soon as somebody asks, in a statement that is dated until then. Absent: nothing makes it count. */
     readonly untilMs?: number;
   } | null;
+  /** Where it counts, though an older one of the same person counts here: no mistake. */
+  readonly again?: string;
 }
 
 /** With what the history of the clone says against it. */
@@ -345,6 +347,7 @@ export class CloneDesk {
       const made = answer('nobody-asks', '');
       return { ...made, lacks: made.lacks && { ...made.lacks, untilMs: datedMs + authority.anchor.clockSkewMs } };
     }
+    if (ignored?.reason === 'same-person') return { oid, principal, lacks: null, again: helpOf('same-person') };
     if (ignored) return answer(ignored.reason, ignored.detail);
     const counts =
       type === 'request'

@@ -92,8 +92,9 @@ export function formatStanding(evaluation: RequestEvaluation): readonly string[]
 }
 
 /** What a statement is worth that was just made. */
-export function formatMade(io: Painter, { oid, tag, principal, lacks }: Made): readonly string[] {
+export function formatMade(io: Painter, { oid, tag, principal, lacks, again }: Made): readonly string[] {
   const what = tag === null ? `commit ${oid.slice(0, 12)}` : `tag ${tag}`;
+  if (lacks === null && again !== undefined) return [`${what} is signed by ${principal}: ${again}`];
   if (lacks === null) return [`${what} is signed by ${principal} and counts`];
   if (lacks.untilMs !== undefined) {
     const until = formatInstant(lacks.untilMs);

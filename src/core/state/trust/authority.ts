@@ -145,7 +145,9 @@ export const AUTHORITY = {
   'nonce-spent': statement('Its nonce was spent by a request that was claimed before.'),
   'nonce-duplicated': statement('Its nonce was used by a statement that was seen before it.'),
   'statement-repeated': statement('The same signed words are there already under another commit id; they count once.'),
-  'same-person': statement('The same person approved already; each person counts once.'),
+  'same-person': statement(
+    'The same person said so before, and each counts once: this one counts where the older one does not, as for a controller whose memory is younger.',
+  ),
   'not-an-approver': statement('The rule does not name its signer among the approvers.'),
   'not-the-requester': statement('Its signer did not ask for this; another request statement counts.'),
   'requester-may-not-approve': statement('Its signer asked for this, and the rule does not let requesters approve.'),

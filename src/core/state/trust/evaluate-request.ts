@@ -256,7 +256,7 @@ class Evaluation {
       );
     const requester = signatureOf(asked);
     this.#known = { ...this.#known, requester };
-    for (const other of requests) if (other !== asked) this.#ignore(other.statement, 'not-the-requester');
+    for (const other of requests) if (other !== asked) this.#ignore(other.statement, besides(asked, other, mostMs));
 
     const stopped = this.#stopped(stops, rules, requester.principal);
     if (stopped !== null) return stopped;
@@ -443,6 +443,12 @@ class Evaluation {
     const { oid, id, principal } = statement;
     this.#ignored.push({ oid, statementId: id, principal, reason, detail });
   }
+}
+
+/** Why a request statement does not count beside the one that asks. */
+function besides(asked: Proved, { statement }: Proved, mostMs: number): StatementRefusalCode {
+  if (statement.principal !== asked.statement.principal) return 'not-the-requester';
+  return statement.expiresMs - statement.datedMs <= mostMs ? 'same-person' : 'statement-lifetime';
 }
 
 /** The policy's reader refuses rules that name nobody; they must not slip through here either. */
