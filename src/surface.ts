@@ -19,7 +19,7 @@ import { Archives } from './operations/archive/archives.ts';
 import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
-import { type Discard, formatDiscard } from './operations/archive/discards.ts';
+import { type Discard, formatDiscard, formatDiscarded } from './operations/archive/discards.ts';
 import { drill } from './operations/archive/drill.ts';
 import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
 import type { LastDrill } from './operations/archive/drill-record.ts';
@@ -102,7 +102,8 @@ export interface RequestView {
     readonly request: SignedRequest | null;
     readonly signatures: readonly RecordedSignature[];
   } | null;
-  /** Live data that it would take the place of; only when one is asked for by its id that has not begun. Null when that cannot be told. */
+  /** Live data that it would take the place of or remove; once it is claimed, as that was then. Only when one is asked for by its id. Null when
+   * that cannot be told, or is not on record. */
   readonly discards: readonly Discard[] | null;
   /** What its work did, once there is any. */
   readonly items: readonly WorkItem[];
@@ -691,7 +692,7 @@ export class Surface {
       const said = only === undefined ? [] : await spokenOf(look, id);
       const items = itemsOf(this.house, id);
       const asks = only === undefined || claimed !== null ? null : (evaluation?.request ?? null);
-      const discards = asks && (await this.#discardsOf(asks));
+      const discards = asks ? await this.#discardsOf(asks) : only === undefined ? null : await this.#discardsKept(id);
       views.set(id, { id, snapshot: look.ledger.snapshot(id), evaluation, claimed, discards, items, said });
     };
     const judged = new Map(look.requests.map(({ id, evaluation }) => [id, evaluation]));
@@ -706,11 +707,16 @@ export class Surface {
   async #discardsOf(request: SignedRequest): Promise<readonly Discard[] | null> {
     const { discardsOf } = await import('./operations/trust/discards-of.ts');
     try {
-      return await discardsOf(this.house, request, new AbortController().signal);
+      return await discardsOf(this.bench, request, new AbortController().signal);
     } catch (error) {
       if (error instanceof Fault) return null;
       throw error;
     }
+  }
+
+  async #discardsKept(id: string): Promise<readonly Discard[] | null> {
+    const { keptDiscards } = await import('./operations/trust/discards-of.ts');
+    return keptDiscards(this.house, id);
   }
 
   /** The evidence of one request that was claimed. Throws NOT_FOUND. */
@@ -900,4 +906,4 @@ export class Surface {
 
 export type { ListedArchive } from './operations/archive/archives.ts';
 export type { SecretName, StackDiff, Succession };
-export { FLEET, formatDiscard };
+export { FLEET, formatDiscard, formatDiscarded };

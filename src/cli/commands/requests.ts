@@ -3,7 +3,7 @@ import { LEFT_BRANCH } from '../../core/request/life.ts';
 import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
 import { deniedTip } from '../../surface/denied-tip.ts';
-import { formatDiscard, type RequestView } from '../../surface.ts';
+import { formatDiscard, formatDiscarded, type RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import type { Painter } from '../io.ts';
@@ -51,6 +51,8 @@ export const command: Command = {
 const MOST_PADDING = 40;
 
 const OPEN = new Set<string>(['observed', 'verifying', 'awaitingApprovals', 'scheduled']);
+/** It may have done some of it, or all. */
+const OPEN_CLAIMS = new Set<string>(['claimed', 'executing', 'indeterminate']);
 
 /** What is on record once it was claimed; before that, what it is judged now. */
 const standing = ({ snapshot, evaluation }: RequestView): { state: string; reason: string; detail: string } => {
@@ -191,9 +193,15 @@ function formatRequest(io: Painter, view: RequestView): string {
   for (const { type, principal, oid, reason } of view.said)
     if (type !== 'request' || reason !== request?.reason)
       lines.push(`  said       ${principal} (${type}, ${oid.slice(0, 12)}): ${oneLine(reason)}`);
-  for (const one of view.discards ?? []) lines.push(`  discards   ${oneLine(formatDiscard(one))}`);
+  for (const one of view.discards ?? [])
+    if (claimed === null || OPEN_CLAIMS.has(now.state)) lines.push(`  discards   ${oneLine(formatDiscard(one))}`);
+    else if (now.state === 'succeeded') lines.push(`  discarded  ${oneLine(formatDiscarded(one))}`);
+    // A restore that failed took no data's place; a purge may have come half the way.
+    else if (one.sinceMs === null) lines.push(`  was to go  ${oneLine(formatDiscarded(one))}`);
   if (view.discards === null && claimed === null && evaluation?.request)
-    lines.push('  discards   cannot be told now, since its archive cannot be read');
+    lines.push(
+      `  discards   cannot be told now, since its ${evaluation.request.kind === 'Purge' ? 'volumes are not to be found' : 'archive cannot be read'}`,
+    );
   for (const { item, state } of view.items) lines.push(`  item       ${oneLine(item)}: ${oneLine(state)}`);
   for (const mark of snapshot?.history ?? [])
     lines.push(`  ${new Date(mark.atMs).toISOString()}  ${mark.state}${mark.reason ? ` (${mark.reason})` : ''}`);

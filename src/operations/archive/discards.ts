@@ -1,4 +1,4 @@
-// Discards: the live data that a restore takes the place of: which, how much of it at most, and since when. Reads only.
+// Discards: the live data that a restore takes the place of, or a purge removes: which, how much of it at most, and since when. Reads only.
 import type { Manifest } from '../../core/archive/manifest.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { Applied } from '../../core/state/applied.ts';
@@ -16,8 +16,8 @@ export interface Discard extends Replaced {
   readonly stack: string;
   /** No more than this: the engine adds the lengths of the files up, holes too. Null = not to be measured. */
   readonly sizeBytesAtMost: number | null;
-  /** What was written later is not in the archive. */
-  readonly sinceMs: number;
+  /** What was written later is not in the archive. Null = nothing takes its place: all of it goes. */
+  readonly sinceMs: number | null;
 }
 
 type ManifestVolume = Manifest['volumes'][number];
@@ -60,7 +60,7 @@ export async function measured(
   { payloads }: House,
   stack: string,
   replaced: readonly Replaced[],
-  sinceMs: number,
+  sinceMs: number | null,
   signal: AbortSignal,
 ): Promise<readonly Discard[]> {
   const found: Discard[] = [];
@@ -74,5 +74,16 @@ export async function measured(
 
 export const instant = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
 
-export const formatDiscard = ({ kind, name, sizeBytesAtMost, sinceMs }: Discard): string =>
-  `${kind} ${name}${sizeBytesAtMost === null ? '' : ` (up to ${mebibytes(sizeBytesAtMost)})`} is replaced; what was written to it since ${instant(sinceMs)} is discarded`;
+const nameOf = ({ kind, name, sizeBytesAtMost }: Discard): string =>
+  `${kind} ${name}${sizeBytesAtMost === null ? '' : ` (up to ${mebibytes(sizeBytesAtMost)})`}`;
+
+export const formatDiscard = (one: Discard): string =>
+  one.sinceMs === null
+    ? `${nameOf(one)} is removed with all that is in it`
+    : `${nameOf(one)} is replaced; what was written to it since ${instant(one.sinceMs)} is discarded`;
+
+/** The same once it was done. */
+export const formatDiscarded = (one: Discard): string =>
+  one.sinceMs === null
+    ? `${nameOf(one)}, all of it`
+    : `${nameOf(one)}, what was written to it since ${instant(one.sinceMs)}`;

@@ -99,7 +99,7 @@ const RECORD_MS = 90 * 24 * 60 * 60_000;
 /** Records hold whole plans. Those of a restore that did not end stay, and those that data of before is still kept for. */
 function trimRecords(store: Store, nowMs: number): void {
   const needed = new Set(keptData(store).map((one) => one.restore));
-  for (const about of ['restore/', 'recover/', 'clone/'])
+  for (const about of ['restore/', 'recover/', 'clone/', 'discards/'])
     for (const [key, value] of store.values(about)) {
       const { id, endedAtMs } = value as { readonly id: string; readonly endedAtMs: number };
       if (endedAtMs > 0 && endedAtMs + RECORD_MS <= nowMs && !needed.has(id)) store.deleteValue(key);

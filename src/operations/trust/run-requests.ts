@@ -19,6 +19,7 @@ import { isRunningHere, unfinishedRestores } from '../archive/restore.ts';
 import { holdLeases } from '../leases.ts';
 import type { Workbench } from '../workbench.ts';
 import { holdUnrestored, intentKey, targetsOf } from './awaited.ts';
+import { keepDiscards } from './discards-of.ts';
 import { lookAtTrust, type RequestAt, ranAs, type TrustLook } from './look.ts';
 import {
   broughtBack,
@@ -275,6 +276,7 @@ async function runOne(
     if (subject === null || effective === null) throw new Error(`${at.id} is ready without a file or a policy`);
     // Before the claim: whatever comes after it can be finished. Without a claim it means nothing.
     store.putValue(intentKey(at.id), work);
+    await keepDiscards(bench, at.id, request, signal);
     const answer = look.ledger.claim(
       { id: at.id, subject, nonces, tip: look.tip, policy: effective.sha256, plan: digest, claimedAtMs: nowMs },
       claimed,
