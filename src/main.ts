@@ -72,10 +72,11 @@ async function main(): Promise<number> {
 
 /** What a command works on: which repository and state directory are meant. Throws UsageError and Faults of the state directory. */
 async function open(flags: Flags, needs: Needs, say: (line: string) => void): Promise<Opened> {
-  const { settingsOf } = await import('./settings.ts');
-  let settings = await settingsOf(flags);
+  const { cloneAround, settingsOf } = await import('./settings.ts');
+  const detached = needs === 'scratch';
+  let settings = await settingsOf(flags, { detached });
   if (settings.source === null && needs === 'scratch')
-    settings = await settingsOf({ ...flags, source: '.', ref: 'HEAD' });
+    settings = await settingsOf({ ...flags, source: cloneAround('.'), ref: 'HEAD' }, { detached });
   const { source, unheard, pollMs, intervalMs, ...said } = settings;
   if (unheard.length > 0) say(`warning: windlass.yaml says what this version does not do: ${unheard.join(', ')}`);
   const { NAME_A_SOURCE, NO_SOURCE, unnamedSource } = await import('./operations/unnamed-source.ts');

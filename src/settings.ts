@@ -1,7 +1,7 @@
 // Settings of one call: flags before environment before windlass.yaml before defaults. Reads, decides nothing else.
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { basename, isAbsolute, join, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { durationFlag, type Flags, textFlag, UsageError } from './cli/command.ts';
 import { type SaidStore, type StorePlace, storePlaceOf } from './core/archive/store-place.ts';
 import type { Controller } from './core/spec/controller.ts';
@@ -29,8 +29,8 @@ export interface Said extends Omit<HouseOptions, 'source'> {
   readonly unheard: readonly string[];
 }
 
-/** Throws UsageError, InvalidConfig. */
-export async function settingsOf(flags: Flags): Promise<Said> {
+/** `detached`: a local clone without a branch is read at its HEAD, as CI leaves it; nobody follows that. Throws UsageError, InvalidConfig. */
+export async function settingsOf(flags: Flags, { detached = false } = {}): Promise<Said> {
   const config = await configOf(textFlag(flags, 'config'));
   const declared = config?.sources?.[0];
   const named = textFlag(flags, 'source') ?? (process.env['WINDLASS_SOURCE'] || undefined);
@@ -47,7 +47,7 @@ export async function settingsOf(flags: Flags): Promise<Said> {
   const intervalMs = duration(interval);
   return {
     stateDir: stateDirOf(state),
-    source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref) : null,
+    source: url ? sourceOf(declared?.name ?? 'main', addressOf(url), ref, detached) : null,
     ...(named === undefined || named === declared?.url ? accessOf(declared) : {}),
     ...(host ? { host } : {}),
     ...(settleMs === undefined ? {} : { settleMs }),
@@ -239,17 +239,26 @@ const duration = (text: string | undefined): number | undefined =>
   text === undefined ? undefined : (parseDuration(text) ?? undefined);
 
 /** Without a ref: `main`, or what a local repository has checked out when it has no `main`. `HEAD` is the latter in any case. */
-function sourceOf(name: string, url: string, said: string | undefined): HouseOptions['source'] {
+function sourceOf(name: string, url: string, said: string | undefined, detached: boolean): HouseOptions['source'] {
   if (said !== undefined && said !== 'HEAD') return { name, url, ref: said };
   const repository = url.startsWith('/') ? gitDirOf(url) : null;
   if (!repository) return { name, url, ref: 'main' };
   const head = branchOf(repository);
   if (said === undefined && (head === null || hasBranch(repository, 'main'))) return { name, url, ref: 'main' };
+  if (head === null && detached) return { name, url, ref: 'HEAD' };
   if (head === null)
     throw new UsageError(
       `${url} has no branch checked out\n  help     name one with --ref, or make one: git switch -c here`,
     );
   return { name, url, ref: head };
+}
+
+/** The top of the clone around a folder, as git finds it; the folder itself where there is none. */
+export function cloneAround(folder: string): string {
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    if (existsSync(join(at, '.git'))) return at;
+    if (dirname(at) === at) return resolve(folder);
+  }
 }
 
 interface Repository {

@@ -31,6 +31,15 @@ export interface FileChange {
   readonly oid: string | null;
 }
 
+/** What HEAD may be merged into. */
+export interface CloneBase {
+  /** As git shortens it: `origin/main`. */
+  readonly name: string;
+  /** The full ref of the branch there: `refs/heads/main`. */
+  readonly branch: string;
+  readonly commit: string;
+}
+
 /** What git would sign with. */
 export interface SigningSetUp {
   readonly format: 'ssh' | 'openpgp' | 'x509' | 'unknown';
@@ -77,6 +86,12 @@ export interface Clone {
   /** What became of the files below a folder in all commits that `commit` reaches, the newest first; of a merge what it brought
    * to each of its parents. */
   history(commit: string, folder: string): Promise<readonly FileChange[]>;
+  /** These branches as the remotes had them when they were last fetched, or as they are here where no remote has any of them. */
+  bases(branches: readonly string[]): Promise<readonly CloneBase[]>;
+  /** What both go on from; null when that is nothing. */
+  mergeBase(one: string, other: string): Promise<string | null>;
+  /** Null of a first commit. */
+  firstParent(commit: string): Promise<string | null>;
   /** False also when `ancestor` is not in this clone. */
   descends(commit: string, ancestor: string): Promise<boolean>;
   /** Annotated tags below refs/tags/windlass/, then the commits that `commit` reaches whose message names a trailer of ours; the newest first. */

@@ -22,6 +22,7 @@ import {
   verifyStatement,
 } from '../core/state/trust/statement.ts';
 import type { TrustAnchor } from '../core/state/trust/trust-anchor.ts';
+import { additions, breaches, changedPaths, type TrustChange, trustFiles } from '../operations/trust/clone-changes.ts';
 import { type Echoes, echoesOf } from '../operations/trust/clone-echoes.ts';
 import type { Clone, CloneFile, FileChange, SigningSetUp } from '../ports/clone.ts';
 
@@ -86,6 +87,13 @@ export interface RequestHere extends RequestEvaluation, Echoes {
   readonly bytes: Uint8Array;
 }
 
+/** What HEAD makes of trust/ against one commit. */
+export interface TrustChanges {
+  readonly name: string;
+  readonly commit: string;
+  readonly changes: readonly TrustChange[];
+}
+
 export interface StatementWish {
   readonly type: StatementType;
   /** 64 hex. */
@@ -137,6 +145,12 @@ export class CloneDesk {
     if (this.clone.isShallow)
       throw new Fault('CLONE_REFUSED', 'this clone is shallow, so statements may be missing: git fetch --unshallow');
     const { commit, branch } = await this.settledHead();
+    const changes = await this.clone.changes(ANCHOR_PATH);
+    const hintChangedBy = changes.length > 1 ? (changes[0] ?? null) : null;
+    return { commit, branch, hintChangedBy, ...(await this.#trustAt(commit)) };
+  }
+
+  async #trustAt(commit: string): Promise<Omit<CloneAuthority, 'commit' | 'branch' | 'hintChangedBy'>> {
     const file = await this.clone.file(commit, ANCHOR_PATH);
     if (file === null)
       throw new Fault(
@@ -157,12 +171,10 @@ export class CloneDesk {
       // What a controller revokes is known to the controller alone.
       revoked: new Uint8Array(),
     };
-    const [policyFiles, objects, changes] = await Promise.all([
+    const [policyFiles, objects] = await Promise.all([
       this.clone.files(commit, POLICY_FOLDER),
       this.clone.statements(commit),
-      this.clone.changes(ANCHOR_PATH),
     ]);
-    const hintChangedBy = changes.length > 1 ? (changes[0] ?? null) : null;
     const { policy, drift } = await this.#inEffect(anchor, policyFiles, objects);
     if (policy === null)
       throw new Fault(
@@ -170,7 +182,70 @@ export class CloneDesk {
         `no policy is in effect in this clone: ${drift ? helpOf(drift.reason) : policyPath(1)}`,
       );
     const signers = await signersOf(policy, anchor.revoked);
-    return { commit, branch, hint, hintChangedBy, anchor, policy, signers, drift, policyFiles };
+    return { hint, anchor, policy, signers, drift, policyFiles };
+  }
+
+  /** What HEAD makes of trust/, against each branch that it may be merged into and that says of itself to be the one of the anchor; where
+   * HEAD is in it already, or there is none here, against the commit before. None where nothing was trusted before. */
+  async trustChanges(): Promise<readonly TrustChanges[]> {
+    const { clone } = this;
+    const { commit } = await clone.head();
+    if (commit === null) return [];
+    const found: TrustChanges[] = [];
+    for (const { name, branch, commit: tip } of await clone.bases(await this.#anchoredBranches(commit))) {
+      const before = await this.#trustAt(tip).catch(unlessRefused);
+      if (before?.hint.ref !== branch) continue;
+      const fork: string = (await clone.mergeBase(tip, commit)) ?? tip;
+      if (fork !== commit) found.push(await this.#changes(commit, { name, commit: tip, fork, before }));
+    }
+    const parent = found.length > 0 ? null : await clone.firstParent(commit);
+    const before = parent === null ? null : await this.#trustAt(parent).catch(unlessRefused);
+    if (parent === null || before === null) return found;
+    return [await this.#changes(commit, { name: 'the commit before', commit: parent, fork: parent, before })];
+  }
+
+  /** Also those of the anchor as it was: HEAD could name another one. */
+  async #anchoredBranches(commit: string): Promise<readonly string[]> {
+    const branches = new Set(['refs/heads/main']);
+    for (const at of [commit, ...(await this.clone.changes(ANCHOR_PATH))])
+      for (const one of [at, await this.clone.firstParent(at)]) {
+        const file = one === null ? null : await this.clone.file(one, ANCHOR_PATH);
+        const read = file === null ? null : readAnchorHint(file.bytes);
+        if (read !== null && 'hint' in read) branches.add(read.hint.ref);
+      }
+    return [...branches];
+  }
+
+  async #changes(
+    head: string,
+    base: {
+      readonly name: string;
+      readonly commit: string;
+      readonly fork: string;
+      readonly before: Pick<CloneAuthority, 'anchor' | 'policy'>;
+    },
+  ): Promise<TrustChanges> {
+    const filesAt = async (commit: string): Promise<readonly CloneFile[]> => [
+      ...(await this.clone.files(commit, 'trust')),
+      ...(await this.clone.files(commit, POLICY_FOLDER)),
+    ];
+    const { name, commit, fork, before } = base;
+    const [there, then, here] = await Promise.all([filesAt(commit), filesAt(fork), filesAt(head)]);
+    const sides = {
+      base: trustFiles(there),
+      fork: trustFiles(then),
+      head: trustFiles(here),
+      inEffect: before.policy.version,
+    };
+    const refused = breaches(sides);
+    if (refused.length > 0 || changedPaths(sides).length === 0) return { name, commit, changes: refused };
+    // What the branch lacks and the base has comes along with the merge.
+    const merged = new Map([...here, ...there].map((file) => [file.path, file]));
+    for (const file of here) if (changedPaths(sides).includes(file.path)) merged.set(file.path, file);
+    const files = [...merged.values()].filter(({ path }) => path.startsWith(`${POLICY_FOLDER}/`));
+    const objects = [...(await this.clone.statements(head)), ...(await this.clone.statements(commit))];
+    const { policy, drift } = await this.#inEffect(before.anchor, files, objects);
+    return { name, commit, changes: additions(sides, { effective: policy, drift }) };
   }
 
   /** A clone remembers nothing: what was signed and has expired since was in effect in its time, and versions never go back. */
@@ -357,6 +432,11 @@ export class CloneDesk {
           : evaluation.state !== 'refused' || evaluation.reason === 'request-copied';
     return counts ? { oid, principal, lacks: null } : answer(evaluation.reason, evaluation.detail);
   }
+}
+
+function unlessRefused(error: unknown): null {
+  if (error instanceof Fault && error.code === 'CLONE_REFUSED') return null;
+  throw error;
 }
 
 function declaredIn(stack: string, { path, bytes }: CloneFile, isInHead: boolean): DeclaredVolumes | null {

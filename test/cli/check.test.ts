@@ -52,7 +52,7 @@ describe('windlass check', () => {
       const said = await people.say('bert', 'approve', id);
       expect([said.code, said.json['refused']]).toEqual([5, 'request-copied']);
     }
-  });
+  }, 60_000);
 
   it('warns of a request whose bytes stood under another name before, for that may have run', () => {
     people.git('rm', '-q', 'requests/one.yaml');

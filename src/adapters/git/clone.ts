@@ -4,7 +4,16 @@ import { lstat, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Fault } from '../../core/fault.ts';
-import type { Clone, CloneFile, CloneHead, CloneObject, FileChange, NewCommit, NewTag } from '../../ports/clone.ts';
+import type {
+  Clone,
+  CloneBase,
+  CloneFile,
+  CloneHead,
+  CloneObject,
+  FileChange,
+  NewCommit,
+  NewTag,
+} from '../../ports/clone.ts';
 import { type Run, run } from '../process/run.ts';
 import { type CloneGit, openCloneGit } from './clone-git.ts';
 import { signingOf } from './clone-signing.ts';
@@ -159,6 +168,38 @@ class GitClone implements Clone {
       if (path !== undefined) changes.push({ commit: at, path, oid: REGULAR.test(mode) ? oid : null });
     }
     return changes;
+  }
+
+  async bases(branches: readonly string[]): Promise<readonly CloneBase[]> {
+    const { stdout } = await this.#git.must([
+      'for-each-ref',
+      '--format=%(objecttype) %(objectname) %(refname)',
+      'refs/remotes/',
+      ...branches,
+    ]);
+    const refs = stdout.split('\n').flatMap((line) => {
+      const [, commit = '', ref = ''] = /^commit ([0-9a-f]{40}) (refs\/\S+)$/.exec(line) ?? [];
+      return ref === '' ? [] : [{ commit, ref }];
+    });
+    const there = refs.flatMap(({ commit, ref }): CloneBase[] => {
+      const [, name = '', short = ''] = /^refs\/remotes\/([^/]+\/(\S+))$/.exec(ref) ?? [];
+      const branch = `refs/heads/${short}`;
+      return branches.includes(branch) ? [{ name, branch, commit }] : [];
+    });
+    if (there.length > 0) return there;
+    return refs.flatMap(({ commit, ref }) =>
+      branches.includes(ref) ? [{ name: ref.replace('refs/heads/', ''), branch: ref, commit }] : [],
+    );
+  }
+
+  async mergeBase(one: string, other: string): Promise<string | null> {
+    const { exitCode, stdout } = await this.#git.try(['merge-base', '--end-of-options', one, other]);
+    return exitCode === 0 ? oneLine(stdout) : null;
+  }
+
+  async firstParent(commit: string): Promise<string | null> {
+    const { exitCode, stdout } = await this.#git.try(['rev-parse', '--verify', '--quiet', `${commit}^1^{commit}`]);
+    return exitCode === 0 ? oneLine(stdout) : null;
   }
 
   async descends(commit: string, ancestor: string): Promise<boolean> {

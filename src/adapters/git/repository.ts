@@ -80,7 +80,10 @@ const PIN_NAME = /^(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9_][A-Za-z0-9._-]{0,199}(?<!\
 
 /** Throws USAGE at once for an address or ref that may not be used; touches the disk at the first call only. */
 export function openSource(options: SourceOptions): Source {
-  return new GitSource(options, parseAddress(options.spec.url), parseRef(options.spec.ref));
+  const address = parseAddress(options.spec.url);
+  // A clone that CI has checked out has no branch; of another machine HEAD is never asked for.
+  const isHead = options.spec.ref === 'HEAD' && address.kind === 'local';
+  return new GitSource(options, address, isHead ? 'HEAD' : parseRef(options.spec.ref));
 }
 
 class GitSource implements Source {
@@ -296,7 +299,7 @@ class GitSource implements Source {
 
   /** For a repository on this machine the ref is read in process: a poll costs nothing. Null when git must be asked. */
   async #sourceRef(): Promise<string | null> {
-    if (this.#address.kind !== 'local') return null;
+    if (this.#address.kind !== 'local' || this.#ref === 'HEAD') return null;
     const repository = await findRepository(this.#address.path);
     const oid = repository === null ? null : await readRef(repository, this.#ref);
     return oid === 'unknown' ? null : oid;

@@ -1,10 +1,11 @@
 // `windlass check`: for the CI of a pull request, in a clone with its whole history and no engine: is what is declared right, and what do
-// the requests of HEAD still lack. Never says that a request will run: what is revoked, claimed or
+// the requests of HEAD still lack, and does it leave alone what is trusted. Never says that a request will run: what is revoked, claimed or
 // rewritten only the controller knows.
+import { Fault } from '../../core/fault.ts';
 import { helpOf } from '../../core/state/trust/authority.ts';
 import { idOfPath } from '../../core/state/trust/request-file.ts';
 import type { RequestHere } from '../../surface/clone-desk.ts';
-import type { Command } from '../command.ts';
+import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
 import { deskOf } from '../own-clone.ts';
 import { formatDiagnostic, inReadingOrder, plural } from '../views/diagnostic.ts';
@@ -36,13 +37,18 @@ const rowOf = (id: string, one: RequestHere): Row => ({
   doubts: one.isFinal ? [] : one.doubts,
 });
 
+function unlessNoClone(error: unknown): null {
+  if (error instanceof Fault && error.code === 'CLONE_REFUSED') return null;
+  throw error;
+}
+
 /** States in which nothing is left for people to do. */
 const SETTLED = new Set(['ready', 'scheduled', 'expired', 'withdrawn', 'rejected']);
 
 export const command: Command = {
   words: ['check'],
   summary:
-    'for the CI of a pull request: validate what HEAD declares, and tell which approvals its requests still lack',
+    'for the CI of a pull request: validate what HEAD declares, tell which approvals its requests still lack and what it makes of trust/',
   usage: '',
   example: 'windlass check >> "$GITHUB_STEP_SUMMARY"',
   arity: [0, 0],
@@ -53,14 +59,22 @@ export const command: Command = {
     },
   },
   async run(context) {
-    const { io, json, surface } = context;
+    const { io, json, surface, flags } = context;
+    const own = flags['source'] === undefined ? await deskOf(context).catch(unlessNoClone) : null;
+    if (own?.clone.isShallow)
+      throw new UsageError(
+        'this clone is shallow: what its commits go on from, and who signed, is not all there\n  help     git fetch --unshallow',
+      );
     const house = await surface('scratch');
     const { at, diagnostics } = await house.declared();
     const view = context.flags['plan'] === true ? await house.plan() : null;
     const errors = diagnostics.filter((one) => one.severity === 'error');
     const ids = at.listing.entries.flatMap(({ path }) => idOfPath(path) ?? []);
     const rows: Row[] = [];
-    if (ids.length > 0) {
+    const trust = (await own?.trustChanges()) ?? [];
+    const isBroken = trust.some(({ changes }) => changes.some((one) => one.isRefused));
+    // By a policy or an anchor that nobody has signed for nothing is judged.
+    if (ids.length > 0 && !isBroken) {
       const desk = await deskOf(context);
       const authority = await desk.authority();
       for (const id of ids) {
@@ -74,6 +88,7 @@ export const command: Command = {
         stacks: at.fleet.stacks.size,
         diagnostics,
         requests: rows,
+        trust,
         ...(view ? { plan: planJson(view) } : {}),
       });
     else {
@@ -82,6 +97,14 @@ export const command: Command = {
       io.data(
         `${plural(at.fleet.stacks.size, 'stack')}, ${plural(errors.length, 'error')}; ${plural(rows.length, 'request')}`,
       );
+      for (const { name, commit, changes } of trust) {
+        if (changes.length > 0) io.data(`trust/ against ${name} (${commit.slice(0, 12)}):`);
+        for (const { path, says, help, isRefused } of changes) {
+          io.data(`- **${oneLine(path)}** ${says}${help === '' || isRefused ? '' : `: \`${help}\``}`);
+          if (isRefused) io.data(`  refused: ${help}`);
+        }
+      }
+      if (ids.length > 0 && isBroken) io.data('the requests are not judged until trust/ is right');
       for (const row of rows) {
         io.data(`- **${row.id}**: ${row.state}, ${row.reason}${row.detail ? `: ${oneLine(row.detail)}` : ''}`);
         if (row.asked) io.data(`  asked by ${row.asked}; approved by ${row.approved.join(', ') || 'nobody yet'}`);
@@ -92,6 +115,7 @@ export const command: Command = {
       }
     }
     if (errors.length > 0) return EXIT.usage;
+    if (isBroken) return EXIT.refused;
     return rows.every((row) => SETTLED.has(row.state)) ? EXIT.done : EXIT.refused;
   },
 };
