@@ -409,8 +409,24 @@ describe('a request', () => {
     fleet.approve(subject, 'bert');
     fleet.approve(subject, 'cleo');
     fleet.commit({ 'requests/one.yaml': fleet.file('requests/one.yaml').replace('stack: shop', 'stack: bank') });
-    expect((await fleet.look())['one']).toMatch(/^(verifying|refused) request-unsigned/);
+    for (const again of [1, 2]) {
+      expect((await fleet.look())['one']).toMatch(/^(verifying|refused) request-altered/);
+      const { detail } = fleet.bench.house.trust!.ledger!.snapshot('one')!;
+      expect(`${again} ${detail}`).toMatch(
+        new RegExp(`${again} changed after [0-9a-f]{12} \\((cleo|bert|anna)\\) .*${subject}`),
+      );
+    }
+    expect(await shown(fleet, 'one')).toMatch(/request-altered: changed after/);
     expect(fleet.removed).toEqual([]);
+    fleet.commit({ 'requests/one.yaml': fleet.file('requests/one.yaml').replace('stack: bank', 'stack: shop') });
+    expect((await fleet.look())['one']).toBe('succeeded done');
+  });
+
+  it('that was never signed is not said to be altered by words that a stranger signed under its name', async () => {
+    const fleet = await open();
+    fleet.request('one', 'mallory');
+    fleet.commit({ 'requests/one.yaml': fleet.file('requests/one.yaml').replace('stack: shop', 'stack: bank') });
+    expect((await fleet.look())['one']).toBe('verifying request-unsigned');
   });
 
   it('asked for by an unsigned commit is refused, whatever deploys are allowed', async () => {

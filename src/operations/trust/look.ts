@@ -17,6 +17,7 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
+import { earlierWords } from './earlier-words.ts';
 import { missingAfter } from './missing-policy.ts';
 import {
   hasGoneOn,
@@ -192,6 +193,7 @@ export async function lookAtTrust(
     if (parse.kind === 'claims' && subjects.has(parse.claims.subject)) objects.set(object.oid, object);
   }
   const statements = new Map<string, SeenStatement[]>();
+  let earlier: ReadonlyMap<string, string> = new Map();
   if (effective !== null) {
     const signers = await signersOf(effective, anchor.revoked);
     const isKept = new Set(kept.map(({ statementId }) => statementId));
@@ -206,6 +208,14 @@ export async function lookAtTrust(
       ledger.keepStop(reading.statement.id, object);
       isKept.add(reading.statement.id);
     }
+    const bare = files.filter(({ bytes, isRegularBlob }) => isRegularBlob && !statements.has(sha256Of(bytes)));
+    const others = scan.words.filter((one) => !one.isPolicy && isElsewhere(one, subjects));
+    earlier = await earlierWords(
+      house,
+      { anchor, signers, atMs },
+      bare.map(({ path }) => path),
+      others,
+    );
   }
   const spent = ledger.spent(options.except);
   const ran = new Map(ledger.claims().map(({ id, subject }) => [subject, ranAs(ledger, id)]));
@@ -225,6 +235,7 @@ export async function lookAtTrust(
       spent,
       ran: ran.get(sha256Of(bytes)),
       // What is claimed already is the one that runs: a copy that comes then changes nothing.
+      earlier: earlier.get(path),
       twins: idOfPath(path) === options.except ? [] : twins,
       nowMs: atMs,
     });
@@ -241,6 +252,10 @@ export async function lookAtTrust(
     .map(({ path }) => ({ id: path, path, bytes: nothing, evaluation: evaluate(path, nothing, true) }));
   return { ...look, objects, requests, misnamed, passedOver, there };
 }
+
+/** It speaks of files, and of none of these. */
+const isElsewhere = ({ subjects: its }: Words, subjects: ReadonlySet<string>): boolean =>
+  its.length > 0 && !its.some((subject) => subjects.has(subject));
 
 /** What became of a claim, for whoever finds its bytes under another id. */
 export function ranAs(ledger: Ledger, id: string): string {

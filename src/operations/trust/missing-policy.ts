@@ -1,8 +1,6 @@
 // Missing policy: a version that enough admins signed to follow the one in effect, and that the tip does not hold as they signed it. Who
 // remembers nothing would go back to the version before it, by the push of anybody: nothing is in effect for them then.
 
-import { Fault } from '../../core/fault.ts';
-import { readGitObject } from '../../core/state/trust/git-object.ts';
 import {
   drift,
   followerOf,
@@ -17,7 +15,7 @@ import {
 import { type PolicyVersion, policyPath, sha256Of } from '../../core/state/trust/policy-file.ts';
 import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { House } from '../house.ts';
-import { eachOf, type Words } from './scan.ts';
+import { eachOf, fileWhereSaid, type Words } from './scan.ts';
 
 /** A larger file is never in effect. */
 const POLICY_BYTES = 1024 * 1024;
@@ -76,21 +74,9 @@ async function bytesOf(
   subject: string,
   signed: readonly NextProof[],
 ): Promise<Uint8Array | null> {
-  const { source } = house;
-  for (const { oid } of signed.slice(0, MOST_PLACES))
-    try {
-      const { type, bytes } = await source.object(oid);
-      const read = type === 'tag' ? readGitObject(type, bytes, { strict: true }) : null;
-      const commit =
-        read === null ? oid : read.kind === 'parsed' && read.object.kind === 'tag' ? read.object.target : null;
-      const entry = commit === null ? undefined : (await source.list(commit)).entries.find((one) => one.path === path);
-      const found = entry === undefined ? null : await source.blob(entry.oid, POLICY_BYTES);
-      if (found !== null && sha256Of(found) === subject) return found;
-    } catch (error) {
-      if (error instanceof Fault && NOT_THERE.has(error.code)) continue;
-      throw error;
-    }
+  for (const { oid } of signed.slice(0, MOST_PLACES)) {
+    const found = await fileWhereSaid(house, await house.source.object(oid), path, POLICY_BYTES);
+    if (found !== null && sha256Of(found) === subject) return found;
+  }
   return null;
 }
-
-const NOT_THERE: ReadonlySet<string> = new Set(['GIT_OBJECT_MISSING', 'GIT_TOO_LARGE', 'GIT_REFUSED', 'TREE_REFUSED']);

@@ -1,6 +1,7 @@
 // Scan: which commits and tags carry words of ours, and about which files: found once and remembered, so that a look reads only what concerns
 // the files of its tip. Whoever may push may write as many as they like: what is too much is told, and the caller authorises nothing by it.
 import { Fault } from '../../core/fault.ts';
+import { readGitObject } from '../../core/state/trust/git-object.ts';
 import { mentionsOf, parseStatement } from '../../core/state/trust/statement.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
@@ -152,6 +153,27 @@ export async function* eachOf(house: House, words: readonly Words[]): AsyncGener
     yield found;
   }
 }
+
+/** A file as it was where a statement was made: in the commit that says it, or that its tag names. Null when it is not there, or too large. */
+export async function fileWhereSaid(
+  { source }: House,
+  { oid, type, bytes }: SignedObject,
+  path: string,
+  mostBytes: number,
+): Promise<Uint8Array | null> {
+  const tag = type === 'tag' ? readGitObject(type, bytes, { strict: true }) : null;
+  if (tag !== null && (tag.kind !== 'parsed' || tag.object.kind !== 'tag')) return null;
+  try {
+    const commit = tag?.kind === 'parsed' && tag.object.kind === 'tag' ? tag.object.target : oid;
+    const entry = (await source.list(commit)).entries.find((one) => one.path === path);
+    return entry === undefined ? null : await source.blob(entry.oid, mostBytes);
+  } catch (error) {
+    if (error instanceof Fault && NOT_THERE.has(error.code)) return null;
+    throw error;
+  }
+}
+
+const NOT_THERE: ReadonlySet<string> = new Set(['GIT_OBJECT_MISSING', 'GIT_TOO_LARGE', 'GIT_REFUSED', 'TREE_REFUSED']);
 
 /** One that is too large or of another kind is no statement, and stops nothing. */
 async function readable({ source }: House, oid: string): Promise<SignedObject | null> {

@@ -58,6 +58,9 @@ export const AUTHORITY = {
   'request-unsigned': request(
     'No valid signed statement asks for these very bytes; whoever asks signs one by commit, or by an annotated tag when a merge lost it: `windlass request sign ID --tag`. One that is made already comes with `git fetch --tags`.',
   ),
+  'request-altered': request(
+    'Its words were changed after they were signed, and nobody whose signature counts asks for what it says now. See who changed them (`git log -p -- requests/ID.yaml`) and bring the file back byte for byte: what was signed about it counts again. Only if the new words are what is wanted, whoever asks signs them: `windlass request sign ID --tag`.',
+  ),
   'nonce-replayed': request('The statement that asks for it carries a nonce that was spent before; sign a new one.'),
   'request-predates-ledger': request(
     'It was signed before the memory of this controller began, which cannot tell whether it ran. Look whether what it asks for is done; only if it never ran, whoever asks and who approves sign it again.',

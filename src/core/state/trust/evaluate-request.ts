@@ -51,6 +51,8 @@ export interface EvaluateRequestInput {
   readonly ran?: string | undefined;
   /** Paths of other requests of the tip that hold the very same bytes. Statements name bytes, not names: which one is meant nobody can tell. */
   readonly twins?: readonly string[];
+  /** Of a file about which nothing is signed: which other words under this name were, for people. Absent when that is not known. */
+  readonly earlier?: string | undefined;
   readonly nowMs: number;
 }
 
@@ -348,6 +350,8 @@ class Evaluation {
     const spent = asks.find(({ reason }) => reason === 'nonce-spent');
     if (spent !== undefined) return this.#refuse('nonce-replayed', spent.oid);
     const asked = asks[0];
+    const { earlier } = this.#input;
+    if (asked === undefined && earlier !== undefined) return this.#refuse('request-altered', earlier);
     return this.#refuse('request-unsigned', asked === undefined ? '' : `${asked.oid}: ${asked.reason}`);
   }
 
