@@ -54,8 +54,9 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
-import { hookLogs } from './operations/steps/run-hook.ts';
+import { describeLeft, hookLogs } from './operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from './operations/survey.ts';
+import { formatTakenUp, stacksLeft, takeUp } from './operations/take-up.ts';
 import type { TrustLook } from './operations/trust/look.ts';
 import { type RecordedSignature, requestOf, signaturesOf } from './operations/trust/request-record.ts';
 import { type Spoken, spokenOf } from './operations/trust/spoken.ts';
@@ -74,6 +75,8 @@ export interface PlanView {
   readonly work: readonly Judged[];
   /** Stacks that people or their own file hold: stack → why. */
   readonly held: ReadonlyMap<string, Hold>;
+  /** Stack → what dead processes left of its hooks; it comes to its end before anything else. */
+  readonly left: ReadonlyMap<string, readonly string[]>;
   /** HISTORY_REWRITTEN when the commit does not go on from what was accepted last, NOT_VERIFIED when its signature does not count: then
    * nothing may be applied. */
   readonly denied: Fault | null;
@@ -257,6 +260,7 @@ export class Surface {
       surveyed,
       work,
       held,
+      left: this.#left(stacks),
       hooks,
       lostHooks: around.lost,
       denied,
@@ -266,6 +270,13 @@ export class Surface {
       successions,
       digest,
     };
+  }
+
+  #left(asked: readonly string[]): ReadonlyMap<string, readonly string[]> {
+    const left = stacksLeft(this.bench).filter(
+      (name) => (asked.length === 0 || asked.includes(name)) && !isHeld(this.house, name),
+    );
+    return new Map(left.sort().map((name) => [name, describeLeft(this.bench, name)]));
   }
 
   async #denied(at: FleetAt): Promise<Fault | null> {
@@ -361,9 +372,12 @@ export class Surface {
     view: PlanView,
     {
       withoutData = false,
+      note = () => {},
       ...options
     }: Pick<DeployOptions, 'signal' | 'stop' | 'progress' | 'trigger'> & {
       readonly prune: boolean;
+      /** What becomes of hooks that dead processes left, where no deploy is made. */
+      readonly note?: (line: string) => void;
       readonly withoutData?: boolean;
     },
   ): Promise<{
@@ -379,17 +393,25 @@ export class Surface {
     const held = await this.#held(view.work, view.at, withoutData);
     const work = view.work.filter((one) => !held.has(one.name));
     const failures = new Map<string, Fault>();
+    const leaving = options.prune && view.gone.guard === null ? view.gone.removable : [];
+    // A deploy and an uninstall do it themselves, and end by what came of it.
+    const own = new Set([...work.map((one) => one.name), ...leaving.map((one) => one.stack)]);
+    const finish = async (names: readonly string[]): Promise<void> => {
+      await Promise.all(names.map((name) => this.#takeUp(name, view, failures, note, options)));
+    };
+    await finish([...view.left.keys()].filter((name) => !own.has(name)));
     let outcome: DeployOutcome | null = null;
     if (work.length > 0) {
       outcome = await deployWhatCan({
         ...this.#tools(view),
         ...options,
         judged: work,
-        leaving: options.prune && view.gone.guard === null ? view.gone.removable : [],
+        leaving,
       });
       for (const [name, fault] of outcome.failures) failures.set(name, fault);
       for (const one of work) if (!outcome.notBegun.includes(one.name)) await this.#settle(one, failures.get(one.name));
     }
+    await finish((outcome?.notBegun ?? []).filter((name) => view.left.has(name)));
     const kept: Succession[] = [];
     const removed: RunRecord[] = [...(outcome?.removed ?? [])];
     const done = new Set(outcome?.runs.filter((run) => run.outcome === 'succeeded').map((run) => run.stack));
@@ -402,6 +424,7 @@ export class Surface {
           const after = view.successions.find(({ leaver, by }) => leaver.stack === one.stack && !done.has(by));
           if (after) {
             kept.push(after);
+            if (view.left.has(one.stack)) await finish([one.stack]);
             continue;
           }
           removed.push(
@@ -411,6 +434,48 @@ export class Surface {
           failures.set(one.stack, asFault(error, 'ENGINE_REFUSED'));
         }
     return { outcome, removed, kept, failures };
+  }
+
+  /** Services go back to their counts also where nothing is to be deployed, as in a suspended stack. */
+  async #takeUp(
+    name: string,
+    view: PlanView,
+    failures: Map<string, Fault>,
+    note: (line: string) => void,
+    { signal = new AbortController().signal, stop }: Pick<DeployOptions, 'signal' | 'stop'>,
+  ): Promise<void> {
+    if (stop?.aborted || signal.aborted) return;
+    const say = (line: string): void => note(`${name}: ${line}`);
+    let fault: Fault | undefined;
+    try {
+      await takeUp(this.bench, name, {
+        signal,
+        note: say,
+        newest: () => view.at,
+        told: (one) => say(`${formatTakenUp(one)}${one.fault ? `: ${one.fault.message}` : ''}`),
+      });
+    } catch (error) {
+      fault = asFault(error, 'HOOK_FAILED');
+      // Somebody who lives works on it by now.
+      if (fault.code === 'LOCK_HELD') return;
+      failures.set(name, fault);
+      if (fault.code === 'CANCELLED') return;
+    }
+    const one = view.surveyed.find((surveyed) => surveyed.name === name);
+    if (one?.kind !== 'judged') return;
+    const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
+    const hold = view.held.get(name);
+    const changes = judged.diff.changes.length;
+    const outcome: Outcome = fault
+      ? { kind: 'failed', fault }
+      : hold
+        ? { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs }
+        : changes > 0
+          ? { kind: 'drift-found', policy: one.stack.drift === 'off' ? 'off' : 'warn', changes }
+          : { kind: 'in-sync' };
+    const newest = view.at.revision.commit;
+    const verified = verificationOf(this.house, null, newest);
+    settleStack(this.house, name, { judged, newest, verified, outcome, failures: 0 });
   }
 
   async #accept(at: FleetAt): Promise<void> {

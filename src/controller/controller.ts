@@ -15,7 +15,7 @@ import type { Observer } from '../engine/observer.ts';
 import { archiveMaker } from '../operations/archive/backup.ts';
 import { disownDrills } from '../operations/archive/drill.ts';
 import { sweepKept } from '../operations/archive/generations.ts';
-import { stacksAtRest, wake } from '../operations/archive/quiesce.ts';
+import { stacksAtRest } from '../operations/archive/quiesce.ts';
 import { isRunningHere, type RestoreRecord, resumeRestore, unfinishedRestores } from '../operations/archive/restore.ts';
 import { isAgainstGit, livesByRequest } from '../operations/by-request.ts';
 import { deploy } from '../operations/deploy.ts';
@@ -25,13 +25,14 @@ import { everDeployed, goneOf, isOnRecord, leftOf } from '../operations/gone.ts'
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED, settleHolds } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsLeft, endRunsOfTheDead } from '../operations/interrupted-runs.ts';
-import { type HeldLeases, holdLeases, isHeld } from '../operations/leases.ts';
+import { isHeld } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
 import { rollBack } from '../operations/rollback.ts';
 import { healsOf, settleStack } from '../operations/settle-stack.ts';
-import { cutOf, stacksWithHooksLeft, sweepHookJobs, type TakenUp, takeUpHooks } from '../operations/steps/run-hook.ts';
+import { cutOf, sweepHookJobs, type TakenUp } from '../operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from '../operations/survey.ts';
+import { formatTakenUp, stacksLeft, takeUp } from '../operations/take-up.ts';
 import { uninstall } from '../operations/uninstall.ts';
 import { unverified, verificationOf } from '../operations/unverified.ts';
 import { needsWork, Workbench } from '../operations/workbench.ts';
@@ -793,8 +794,7 @@ export class Controller {
   /** Before anything else touches a stack, and each by itself: a long job of one holds up no other. What cannot be brought to its end now
    * is tried again by whatever works on the stack next. */
   #finishHooks(): void {
-    for (const stack of new Set([...stacksWithHooksLeft(this.#bench), ...stacksAtRest(this.#bench)]))
-      this.#finishSoon(stack);
+    for (const stack of stacksLeft(this.#bench)) this.#finishSoon(stack);
   }
 
   /** Of a process that died while this one lives: what it was about is over, and what it brought to rest works again. */
@@ -835,24 +835,22 @@ export class Controller {
   }
 
   async #finishHooksOf(stack: string): Promise<void> {
-    const signal = this.#stop.signal;
-    let leases: HeldLeases | null = null;
+    const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
     try {
-      leases = holdLeases(this.#house, [stack], undefined, { first: true });
-      const note = (line: string): void => this.#options.log(`${stack}: ${line}`);
-      // A newer revision is known only when the source was asked.
-      const newest = () => this.#looked.promise.then(() => this.#at);
-      for (const taken of await takeUpHooks(this.#bench, [stack], { signal, note, newest })) {
-        this.#options.log(`${stack}: ${taken.state.run.phase} was interrupted and is ${taken.outcome} now`);
-        if (taken.isCut) this.#cut.set(stack, taken);
-      }
-      await wake(this.#bench, stack, signal);
+      await takeUp(this.#bench, stack, {
+        signal: this.#stop.signal,
+        note,
+        // A newer revision is known only when the source was asked.
+        newest: () => this.#looked.promise.then(() => this.#at),
+        told: (taken) => {
+          note(formatTakenUp(taken));
+          if (taken.isCut) this.#cut.set(stack, taken);
+        },
+      });
     } catch (error) {
       const fault = asFault(error, 'HOOK_FAILED');
       this.#options.log(`error ${stack}: ${this.#house.redact(fault.message)}`);
       if (fault.code === 'RESTORE_FAILED') this.#settle(stack, null, { kind: 'failed', fault });
-    } finally {
-      leases?.release();
     }
   }
 

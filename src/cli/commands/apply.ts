@@ -16,6 +16,7 @@ import {
   leftOutExit,
   leftOutJson,
 } from '../views/plan.ts';
+import { oneLine } from '../views/table.ts';
 
 const PLAN_BYTES = 1024 * 1024;
 
@@ -69,7 +70,8 @@ export const command: Command = {
 
     const progress = await progressOf(io, ndjson ? 'ndjson' : 'people');
     const prune = !flags['no-prune'];
-    const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData });
+    const note = (line: string): void => io.words(oneLine(line));
+    const result = await desk.apply(view, { signal: now, stop, progress, trigger: 'cli', prune, withoutData, note });
     const failed = [...result.failures].filter(([, fault]) => fault.code !== 'CANCELLED');
     for (const [name, fault] of failed) io.words(formatFault(io.inWords, fault, { stack: name }));
     for (const run of result.removed) io.words(formatRemoved(run));

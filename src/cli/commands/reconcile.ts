@@ -5,6 +5,7 @@ import { EXIT, exitOf } from '../exit.ts';
 import { progressOf } from '../progress.ts';
 import { formatFault } from '../views/fault.ts';
 import { formatPlan, leftOutExit } from '../views/plan.ts';
+import { oneLine } from '../views/table.ts';
 
 export const command: Command = {
   words: ['reconcile'],
@@ -65,7 +66,8 @@ async function onePass({ io, json, stop, now }: CommandContext, desk: Surface, s
   const shown = { ...view, gone: { ...view.gone, removable: [], guard: null } };
   io.words(formatPlan(io.inWords, shown));
   const progress = await progressOf(io, 'people');
-  const result = await desk.apply(shown, { signal: now, stop, progress, trigger: 'cli', prune: false });
+  const note = (line: string): void => io.words(oneLine(line));
+  const result = await desk.apply(shown, { signal: now, stop, progress, trigger: 'cli', prune: false, note });
   for (const [name, fault] of result.failures) io.words(formatFault(io.inWords, fault, { stack: name }));
   if (json) io.json({ by: 'this process', revision: view.at.revision.commit, runs: result.outcome?.runs ?? [] });
   const [first] = result.failures.values();

@@ -56,6 +56,7 @@ export const command: Command = {
       progress,
       trigger: 'rollback',
       prune: false,
+      note: (line) => io.words(oneLine(line)),
     });
     for (const [name, fault] of failures) io.words(formatFault(io.inWords, fault, { stack: name }));
     if (json) io.json({ stack, to: commit, by: 'this process', runs: outcome?.runs ?? [] });

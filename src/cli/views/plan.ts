@@ -48,7 +48,7 @@ const isWork = ({ work }: PlanView, stack: string): boolean => work.some(({ name
 
 /** Changes something that runs; without it a plan has at most things to remember. */
 export function hasChanges(view: PlanView): boolean {
-  return countChanges(view).size > 0;
+  return countChanges(view).size > 0 || view.left.size > 0;
 }
 
 /** The exit code of what a plan cannot do: 0 when it can do all. A mistake in a declaration comes before a refusal of the world. */
@@ -95,6 +95,12 @@ export function formatPlan(io: Painter, view: PlanView): string {
         '',
       );
   }
+  for (const [stack, what] of view.left)
+    lines.push(
+      `${io.paint('bold', stack)}: ${what.join(', ')}`,
+      `    ${io.paint('cyan', 'first')} this is brought to its end, and every service back to its count`,
+      '',
+    );
   for (const one of view.gone.removable)
     lines.push(
       `${io.paint('bold', one.stack)}: left the fleet`,
@@ -157,6 +163,7 @@ export const formatRemoved = ({ stack, message }: RunRecord): string =>
 
 function formatSummary(view: PlanView): string {
   const parts = [...countChanges(view)].map(([word, count]) => `${count} to ${word}`);
+  if (view.left.size > 0) parts.push(`${plural(view.left.size, 'interrupted stack')} to finish`);
   const quiet = view.work.filter((one) => one.diff.changes.length === 0);
   const finish = quiet.filter((one) => one.attempt !== null).length;
   if (finish > 0) parts.push(`${plural(finish, 'deploy')} to finish`);
@@ -233,6 +240,7 @@ export function planJson(view: PlanView): unknown {
         ...(hold ? { held: hold } : {}),
       };
     }),
+    interrupted: Object.fromEntries(view.left),
     uninstall: [...names],
     uninstallBefore: Object.fromEntries(
       view.successions.map(({ leaver, by, port }) => [leaver.stack, { stack: by, port }]),

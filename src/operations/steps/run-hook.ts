@@ -127,23 +127,29 @@ function summaryOf({ run, ended, records, actions }: HookState): string {
   ].join('');
 }
 
+/** What is on record of a stack that nobody brought to its end, for people. */
+export function describeLeft(bench: Workbench, stack: string): readonly string[] {
+  const left = storeJournal(bench.house.store)
+    .all()
+    .filter(({ run }) => run.stack === stack);
+  return [
+    ...left.map(({ run, ended }) =>
+      ended?.outcome === 'restoreFailed' ? `what ${run.phase} scaled is not back` : `${run.phase} was interrupted`,
+    ),
+    ...(stacksAtRest(bench).includes(stack) ? ['a backup was interrupted'] : []),
+  ];
+}
+
 /** As a step: whatever a dead controller left of the stack's hooks is brought to its end before anything else touches the stack. */
 export function finishHooks(run: DeployRun): Step<DeployTarget> {
-  const left = (name: string) =>
-    storeJournal(run.house.store)
-      .all()
-      .filter((state) => state.run.stack === name);
-  const isAtRest = (name: string) => stacksAtRest(run.bench).includes(name);
   return {
     name: 'finish-hooks',
     title: 'finish the hooks of an interrupted run',
     touches: 'runtime',
     applicable: (_ctx, { payload: { stack } }) =>
-      left(stack).length > 0 || isAtRest(stack) || run.cut?.has(stack) === true,
+      describeLeft(run.bench, stack).length > 0 || run.cut?.has(stack) === true,
     check(_ctx, { payload }) {
-      const states = left(payload.stack);
-      const lines = states.map((state) => `${state.run.phase} was interrupted`);
-      if (isAtRest(payload.stack)) lines.push('a backup was interrupted');
+      const lines = [...describeLeft(run.bench, payload.stack)];
       if (run.cut?.has(payload.stack)) lines.push('a hook phase failed when the controller died');
       return { satisfied: lines.length === 0, ...(lines.length === 0 ? {} : { note: lines.join('\n') }) };
     },

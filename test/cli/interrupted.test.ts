@@ -1,0 +1,116 @@
+// What a process that was killed in the middle of a hook left: `plan` says that it is there, `apply` brings it to its end first.
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Clock } from '../../src/ports/clock.ts';
+import { SimHouse } from '../sim/sim-house.ts';
+import { windlass } from './fake-terminal.ts';
+
+const houses: SimHouse[] = [];
+afterEach(() => {
+  for (const house of houses.splice(0)) house.dispose();
+});
+
+const REST = '[{ scale: { side: 0 } }, { sleep: 20s }]';
+const HOOKS = `  post_backup: ${REST}\n  pre_rollback: ${REST}\n  test: [{ sleep: 20s }, { sleep: 1s }]\n`;
+const files = (value: string) => ({
+  'stacks/shop/compose.yaml': `services:\n  web:\n    image: windlass-test/busybox:1\n    environment: { A: "${value}" }\n  side:\n    image: windlass-test/busybox:1\n`,
+  'stacks/shop/stack.yaml': `apiVersion: windlass/v1\nkind: Stack\nhooks:\n${HOOKS}`,
+  'stacks/other/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:1\n',
+});
+
+/** Deployed; then `line` is killed in the middle of a sleep: nothing of that process goes on after it. */
+async function killed(line: string, before: (sim: SimHouse) => Promise<void> = async () => {}) {
+  const sim = new SimHouse();
+  houses.push(sim);
+  sim.source.push(files('1'));
+  await sim.apply();
+  await before(sim);
+  let isDead = false;
+  let isAsleep = false;
+  const { clock, house } = sim;
+  const mortal: Clock = {
+    nowMs: () => clock.nowMs(),
+    random: () => clock.random(),
+    id: () => clock.id(),
+    async sleep(ms, signal) {
+      if (ms === 20_000) isAsleep = true;
+      await clock.sleep(ms, signal);
+      if (isDead) await new Promise(() => {});
+    },
+  };
+  sim.house = { ...house, clock: mortal, settings: { ...house.settings, owner: 'dead' } };
+  void windlass(sim, line.split(' '));
+  while (!isAsleep) await sim.run(clock.sleep(100));
+  isDead = true;
+  sim.crash();
+  Object.assign(sim.house.settings, { hasEnded: (owner: string) => owner === 'dead' });
+  return { sim, run: (words: string) => sim.run(windlass(sim, words.split(' '))) };
+}
+const sides = (sim: SimHouse) =>
+  sim.world.containersOf('shop').filter((one) => one.name.startsWith('shop-side') && one.state === 'running').length;
+const newestHook = (sim: SimHouse) => sim.house.store.runs({ stack: 'shop', limit: 1 })[0];
+
+describe('a suspended stack whose hooks were cut short', () => {
+  const cut = async () => {
+    const { sim, run } = await killed('hooks run shop post_backup');
+    await run('suspend shop');
+    expect(sides(sim)).toBe(0);
+    return { sim, run };
+  };
+
+  it('gets its counts back by `apply`, which says so; the rest of it stays as it is', async () => {
+    const { sim, run } = await cut();
+    const { code, out, err } = await run('apply --yes');
+    expect(out).toContain('shop: post_backup was interrupted\n    first this is brought to its end');
+    expect(err).toContain('shop: post_backup was interrupted and is succeeded now');
+    expect(code).toBe(0);
+    expect(sides(sim)).toBe(1);
+    expect([...sim.house.store.values('hook-run/').keys()]).toEqual([]);
+    expect(newestHook(sim)).toMatchObject({ outcome: 'interrupted', hooks: [{ phase: 'post_backup' }] });
+    expect((await run('plan --detailed-exitcode')).out).toContain('Plan: 1 held');
+  });
+
+  it('is only told of by `plan`, as data too', async () => {
+    const { sim, run } = await cut();
+    sim.world.clearCalls();
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect(out).toContain('Plan: 1 interrupted stack to finish, 1 held');
+    expect(code).toBe(2);
+    expect(JSON.parse((await run('plan -o json')).out).interrupted).toEqual({ shop: ['post_backup was interrupted'] });
+    expect(sim.world.mutatingCalls()).toEqual([]);
+  });
+
+  it('is left alone by an apply of another stack, by one that nobody says yes to, and while somebody works on it', async () => {
+    const { sim, run } = await cut();
+    await run('apply --yes --stack other');
+    expect((await run('apply')).code).toBe(3);
+    sim.house.store.breakLease('stack/shop');
+    expect(sim.house.store.acquire('stack/shop', 'somebody', 600_000, sim.clock.nowMs())).not.toBeNull();
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(sides(sim)).toBe(0);
+    expect((await run('plan')).out).not.toContain('interrupted');
+  });
+
+  it('gets them back after a rollback that was cut short, too', async () => {
+    const { sim, run } = await killed('rollback shop --yes', async (one) => {
+      one.source.push(files('2'));
+      await one.apply();
+    });
+    await run('suspend shop');
+    await run('apply --yes');
+    expect(sides(sim)).toBe(1);
+  });
+});
+
+it('a sequence that was cut short in a stack in which nothing differs is finished by `apply`', async () => {
+  const { sim, run } = await killed('hooks run shop test');
+  const { code, out, err } = await run('apply --yes');
+  expect(out).toContain('Plan: 1 interrupted stack to finish');
+  expect(err).toContain('shop: test was interrupted and is succeeded now');
+  expect(code).toBe(0);
+  expect(newestHook(sim)).toMatchObject({
+    operation: 'test',
+    outcome: 'interrupted',
+    hooks: [{ outcome: 'succeeded' }],
+  });
+  expect((await run('apply --yes')).out).toContain('Plan: nothing to do');
+});
