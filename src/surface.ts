@@ -965,6 +965,11 @@ export class Surface {
   }
 
   #unknown(name: string, at: FleetAt): Fault {
+    if (livesByRequest(this.house.store, at.fleet).some(({ stack }) => stack === name))
+      return new Fault(
+        'NOT_FOUND',
+        `git declares no stack ${name}, which lives by a request: \`windlass diff ${name}\` tells how it differs from what that made, \`windlass prune ${name}\` takes it away`,
+      );
     return unknownStack(name, at.fleet, at.revision);
   }
 }

@@ -249,6 +249,25 @@ describe('a request that waits for room', () => {
   });
 });
 
+describe('a name that a request was to make', () => {
+  it('is forgotten when the request failed and git declares none such', async () => {
+    const { world, house, ledger, run, members } = await bare();
+    const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[] };
+    const [one] = requests;
+    const archive = members[0]?.archive;
+    const request = { ...one?.evaluation.request, kind: 'Clone', stack: 'one', target: 'uno', archive };
+    told.look = () => ({ ...more, requests: [{ ...one, evaluation: { ...one?.evaluation, request } }] });
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    await run();
+    expect(ledger.snapshot('back')?.state).toBe('failed');
+    expect(house.store.holds('uno')).toHaveLength(1);
+    const surface = new Surface(house);
+    surface.settleLeftOut(await surface.plan());
+    expect(surface.status().map(({ name }) => name)).not.toContain('uno');
+    expect(house.store.holds('uno')).toEqual([]);
+  });
+});
+
 describe('a request whose stack somebody else has', () => {
   it('is not spent by that: it goes on when the stack is let go', async () => {
     const { world, house, ledger, tell, run } = await bare();

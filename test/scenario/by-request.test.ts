@@ -312,6 +312,7 @@ describe('a stack that lives by a request', () => {
     expect(await diff()).toEqual([]);
     world.sim.world.stop(CONTAINER);
     expect(await diff()).toHaveLength(1);
+    await expect(surface.plan(['shop2'])).rejects.toThrow(/^git declares no stack shop2, which lives by a request/);
     await expect(surface.diff('shop3')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });

@@ -5,6 +5,7 @@ import type { Generation } from '../../core/render/variant.ts';
 import type { Hold } from '../../core/state/applied.ts';
 import type { Store } from '../../ports/store.ts';
 import { restoredReason } from '../by-request.ts';
+import { forgetInstalling } from '../gone.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
 import { treeDirOf } from '../resolve.ts';
@@ -516,6 +517,7 @@ class Restoring {
           read: () => Promise.reject(new Error('nothing is written here')),
         });
         store.forget(target);
+        forgetInstalling(store, target);
         this.#say(target, 'taken away again');
       }
       await this.#dropJobs(signal);
