@@ -13,7 +13,7 @@ import type { Applied, Attempt, Hold } from './core/state/applied.ts';
 import type { RequestEvaluation } from './core/state/trust/evaluate-request.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
-import type { Outcome } from './core/status/settle.ts';
+import { type Outcome, settle } from './core/status/settle.ts';
 import type { Observer } from './engine/observer.ts';
 import { Archives } from './operations/archive/archives.ts';
 import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
@@ -54,7 +54,7 @@ import { previewRollback, type RollbackPreview } from './operations/preview-roll
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
 import { settleStack } from './operations/settle-stack.ts';
-import { describeLeft, hookLogs } from './operations/steps/run-hook.ts';
+import { describeLeft, hookLogs, notBack } from './operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from './operations/survey.ts';
 import { formatTakenUp, stacksLeft, takeUp } from './operations/take-up.ts';
 import type { TrustLook } from './operations/trust/look.ts';
@@ -537,14 +537,34 @@ export class Surface {
     const { store } = this.house;
     const conditions = store.allConditions();
     const held = store.allHolds().keys();
+    const down = notBack(this.bench);
     const names = new Set([...conditions.keys(), ...store.allApplied().map((one) => one.stack), ...held]);
     return [...names].sort().map((name) => ({
       name,
-      conditions: conditions.get(name) ?? [],
+      conditions: this.#withDown(name, conditions.get(name) ?? [], down),
       applied: store.applied(name),
       attempt: store.attempt(name),
       holds: holdsShown(this.house, name),
     }));
+  }
+
+  /** Services that a hook scaled and nobody brought back: whatever was said of the stack before, or since, it is not ready. */
+  #withDown(stack: string, previous: readonly Condition[], down: ReturnType<typeof notBack>): readonly Condition[] {
+    const one = down.get(stack);
+    if (!one) return previous;
+    const { conditions } = settle({
+      nowMs: one.atMs,
+      previous,
+      revision: previous.find(({ type }) => type === 'Ready')?.revision ?? '',
+      appliedRevision: this.house.store.applied(stack)?.revision ?? '',
+      rolledBack: null,
+      verified: { kind: 'disabled' },
+      outcome: { kind: 'failed', fault: { code: one.fault.code, message: this.house.redact(one.fault.message) } },
+      health: null,
+      failures: 0,
+    });
+    const isTold = ({ type }: Condition): boolean => type === 'Ready' || type === 'Reconciling' || type === 'Stalled';
+    return conditions.map((told) => (isTold(told) ? told : (previous.find(({ type }) => type === told.type) ?? told)));
   }
 
   /** Throws NOT_FOUND for a name that neither the state nor the newest fetched commit knows. */
@@ -615,7 +635,7 @@ export class Surface {
     const { store, clock } = this.house;
     const end = clock.nowMs() + timeoutMs;
     for (;;) {
-      const conditions = store.conditions(stack);
+      const conditions = this.#withDown(stack, store.conditions(stack), notBack(this.bench));
       const about = (one: Condition): boolean => revision === null || one.revision.startsWith(revision);
       const found = conditions.find((one) => one.type === type);
       if (found?.status === 'True' && about(found)) return found;

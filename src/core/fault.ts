@@ -157,7 +157,7 @@ export const FAULTS = {
   },
   RESTORE_FAILED: {
     retry: 'person',
-    help: 'bring the services back to the counts named above, then `windlass resume`',
+    help: 'remove what keeps the services from their counts: `windlass apply` then brings them back, and so does the controller',
   },
   PAYLOAD_MISSING: {
     retry: 'person',

@@ -1,5 +1,7 @@
 // What a process that was killed in the middle of a hook left: `plan` says that it is there, `apply` brings it to its end first.
 import { afterEach, describe, expect, it } from 'vitest';
+import { Fault } from '../../src/core/fault.ts';
+import type { Condition } from '../../src/core/status/condition.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 import { windlass } from './fake-terminal.ts';
@@ -113,4 +115,41 @@ it('a sequence that was cut short in a stack in which nothing differs is finishe
     hooks: [{ outcome: 'succeeded' }],
   });
   expect((await run('apply --yes')).out).toContain('Plan: nothing to do');
+});
+
+it('a stack whose services a hook could not bring back is not Ready until they are, also while it is suspended', async () => {
+  const sim = new SimHouse();
+  houses.push(sim);
+  const run = (words: string) => sim.run(windlass(sim, words.split(' ')));
+  sim.source.push(files('1'));
+  await run('apply --yes');
+  const conditions = async () => {
+    const { conditions: all } = JSON.parse((await run('get shop -o json')).out) as { conditions: Condition[] };
+    return all
+      .filter(({ type }) => type === 'Ready' || type === 'Stalled')
+      .map(({ status, reason }) => [status, reason]);
+  };
+  const { start, up } = sim.house.runtime;
+  const refuse = () => Promise.reject(new Fault('ENGINE_REFUSED', 'no'));
+  Object.assign(sim.house.runtime, { start: refuse, up: refuse });
+  const { code, err } = await run('hooks run shop post_backup');
+  expect(err).toContain('error[RESTORE_FAILED]');
+  expect(err).toContain('`windlass apply` then brings them back');
+  expect(code).toBe(1);
+  const down = [
+    ['False', 'RestoreFailed'],
+    ['True', 'RestoreFailed'],
+  ];
+  expect(await conditions()).toEqual(down);
+  expect((await run('apply --yes')).code).toBe(1);
+  expect(await conditions()).toEqual(down);
+  await run('suspend shop');
+  expect((await run('apply --yes')).code).toBe(1);
+  expect(await conditions()).toEqual(down);
+  Object.assign(sim.house.runtime, { start, up });
+  expect((await run('apply --yes')).code).toBe(0);
+  expect(sides(sim)).toBe(1);
+  await run('resume shop');
+  await run('hooks run shop post_backup');
+  expect((await conditions())[1]).toEqual(['False', 'Idle']);
 });

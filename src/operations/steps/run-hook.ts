@@ -16,7 +16,7 @@ import type { HookRecord } from '../../core/status/event.ts';
 import type { Step } from '../../engine/step.ts';
 import { storeJournal } from '../../hooks/journal.ts';
 import { hookPortsOn, sweepJobs } from '../../hooks/on-runtime.ts';
-import { type HookDeps, type HookResult, resumeHooks, startHook, type Verdict } from '../../hooks/run.ts';
+import { type HookDeps, type HookResult, resultOf, resumeHooks, startHook, type Verdict } from '../../hooks/run.ts';
 import type { KeptLog } from '../../ports/hooks.ts';
 import type { Store } from '../../ports/store.ts';
 import { cluster } from '../../refs/cluster.ts';
@@ -138,6 +138,17 @@ export function describeLeft(bench: Workbench, stack: string): readonly string[]
     ),
     ...(stacksAtRest(bench).includes(stack) ? ['a backup was interrupted'] : []),
   ];
+}
+
+/** Stack → why what its hooks scaled is not back, where that was tried in vain. */
+export function notBack({ house }: Workbench): ReadonlyMap<string, { readonly fault: Fault; readonly atMs: number }> {
+  const found = new Map<string, { readonly fault: Fault; readonly atMs: number }>();
+  for (const state of storeJournal(house.store).all()) {
+    if (state.ended?.outcome !== 'restoreFailed') continue;
+    const { fault } = resultOf(state);
+    if (fault) found.set(state.run.stack, { fault, atMs: state.ended.atMs });
+  }
+  return found;
 }
 
 /** As a step: whatever a dead controller left of the stack's hooks is brought to its end before anything else touches the stack. */
