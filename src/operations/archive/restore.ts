@@ -13,7 +13,7 @@ import { settleStack } from '../settle-stack.ts';
 import { takeUpHooks } from '../steps/run-hook.ts';
 import type { Judged } from '../survey.ts';
 import { needsWork, type Workbench } from '../workbench.ts';
-import { commitIdOf, forgetMade, type MadeCommit, putMade } from './archive-source.ts';
+import { commitIdOf, forgetMade, putMade, releaseMadePins } from './archive-source.ts';
 import { bootName, deployAs, dropFirstBoot, firstBoot } from './first-boot.ts';
 import { GRACE_MS, generationOf, keep, mergeGenerations, putGeneration, safetyPin } from './generations.ts';
 import { judge, liveFleet, type RestorePlan, readArchive, toolsOf } from './plan-restore.ts';
@@ -480,10 +480,7 @@ class Restoring {
     const refused = store.value(`refused/${target}`) as { readonly instead: string } | undefined;
     const needed = [store.applied(target)?.revision, previous?.revision, refused?.instead];
     forgetMade(store, target, new Set(needed.filter((one) => one !== undefined)));
-    const archives = new Set(([...store.values('restored/').values()] as MadeCommit[]).map((one) => one.archive));
-    for (const [key, why] of store.values('archive-pin/'))
-      if (/ is restored from it$/.test(String(why)) && !archives.has(key.slice('archive-pin/'.length)))
-        store.deleteValue(key);
+    releaseMadePins(store);
   }
 
   /** The live data and its stack as they were. Idempotent; when it cannot be done now it is taken up again. */
