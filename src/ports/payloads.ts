@@ -45,6 +45,8 @@ export interface ReadPayloadOptions {
   readonly plain?: boolean;
   /** Files that change while they are read are taken as they come. Default no: PAYLOAD_CHANGED. */
   readonly allowChanging?: boolean;
+  /** Told while not a byte comes, before it is given up as PAYLOAD_STALLED: what stands still, and until when it is waited for. */
+  readonly onStill?: (words: string) => void;
 }
 
 export interface WritePayloadOptions {

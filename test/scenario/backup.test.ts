@@ -1,6 +1,6 @@
 // Backups on the simulated world with a real archive store: what is whole is listed and nothing else, services come back whatever happens,
 // and no secret lies anywhere in clear.
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { CrashError } from '../../src/adapters/sim/world.ts';
 import { ageEnvelope } from '../../src/adapters/vault/age.ts';
 import { openVault } from '../../src/adapters/vault/embedded.ts';
@@ -184,6 +184,24 @@ describe('a backup', () => {
       expect([...archives.files().keys()].filter((path) => path.startsWith('blobs/'))).toEqual([]);
     },
   );
+
+  it('whose data does not come says so in its notes and among the events, while its services rest', async () => {
+    const { sim } = await desk();
+    const payloads = sim.house.payloads!;
+    const words = 'the reading of the volume shop_data stood still for 60 s';
+    const read = payloads.read.bind(payloads);
+    vi.spyOn(payloads, 'read').mockImplementation((source, options) => {
+      options.onStill?.(words);
+      return read(source, options);
+    });
+    const notes: string[] = [];
+    await sim.run(
+      backup(sim.bench, 'shop', { signal: new AbortController().signal, note: (line) => void notes.push(line) }),
+    );
+    expect(notes).toContain(`${words}; what rests for it rests as long`);
+    const events = sim.house.store.events({ stack: 'shop' }).filter(({ reason }) => reason === 'BackupStands');
+    expect(events[0]).toMatchObject({ level: 'warning', message: `the backup of shop: ${words}` });
+  });
 
   it('that is called off lists nothing, and everything runs again', async () => {
     const { sim, archives } = await desk();

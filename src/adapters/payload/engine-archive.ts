@@ -83,7 +83,7 @@ export function openEngineArchive(options: {
       if (excludes) return "the engine's archive API leaves nothing out";
       return (await imageOf(signal)) === null ? 'the engine has no image to make a helper of' : null;
     },
-    async *read(place, { signal, onNotCaptured }) {
+    async *read(place, { signal, onNotCaptured, onStill }) {
       const { id } = await container(place, signal);
       let hasFailed = false;
       try {
@@ -94,7 +94,12 @@ export function openEngineArchive(options: {
           signal,
         });
         try {
-          yield* moving(answer as AsyncIterable<Buffer>, stallMs, `the reading of ${nameOf(place)} stood still`);
+          yield* moving(
+            answer as AsyncIterable<Buffer>,
+            stallMs,
+            `the reading of ${nameOf(place)} stood still`,
+            onStill,
+          );
           if (!answer.complete) throw new Error('the answer was cut off');
         } catch (cause) {
           if (signal.aborted) throw aborted(signal);

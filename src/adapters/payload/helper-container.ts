@@ -118,13 +118,13 @@ export function openHelperContainer(options: {
       const { Id: id } = JSON.parse(body.toString('utf8')) as { Id: string };
       return (await hasGnuTar(id, signal)) ? null : `the helper image ${image} has no GNU tar`;
     },
-    async *read(place, { signal, exclude, allowChanging, onNotCaptured }) {
+    async *read(place, { signal, exclude, allowChanging, onNotCaptured, onStill }) {
       const name = newName();
       let hasFailed = false;
       try {
         const create = createArguments(MOUNT_POINT, exclude);
         const helper = await start([...runArguments(name, place, 'read', READ_RIGHTS), ...create], signal);
-        yield* readTar(helper, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured });
+        yield* readTar(helper, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured, onStill });
       } catch (error) {
         hasFailed = true;
         throw ofTheClient(error);

@@ -58,9 +58,9 @@ export function openHostPath(options: {
       if (!facts?.isDirectory()) return `${folderOf(place)} is not to be seen from here`;
       return (await hasGnuTar(signal)) ? null : 'there is no GNU tar here';
     },
-    async *read(place, { signal, exclude, allowChanging, onNotCaptured }) {
+    async *read(place, { signal, exclude, allowChanging, onNotCaptured, onStill }) {
       const child = await programs.spawnStream(program(createArguments(folderOf(place), exclude), signal));
-      yield* readTar(child, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured });
+      yield* readTar(child, { signal, allowChanging, what: nameOf(place), stallMs, onNotCaptured, onStill });
     },
     async write(place, tar, { signal }) {
       const folder = folderOf(place);

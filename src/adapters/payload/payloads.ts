@@ -78,11 +78,16 @@ export function openPayloads(options: PayloadsOptions): Payloads {
   };
   const ways = (options.ways ?? DEFAULT_WAYS).map((kind) => all[kind]);
 
-  async function wayTo(place: Place, excludes: boolean, signal: AbortSignal): Promise<Way> {
+  async function wayTo(
+    place: Place,
+    excludes: boolean,
+    signal: AbortSignal,
+    onStill?: (words: string) => void,
+  ): Promise<Way> {
     const obstacles: string[] = [];
     for (const way of ways) {
       const looking = way.obstacle(place, { signal, excludes });
-      const obstacle = await within(looking, stallMs, `the look at ${nameOf(place)} stood still`);
+      const obstacle = await within(looking, stallMs, `the look at ${nameOf(place)} stood still`, onStill);
       if (obstacle === null) return way;
       obstacles.push(`${way.kind}: ${obstacle}`);
     }
@@ -91,8 +96,8 @@ export function openPayloads(options: PayloadsOptions): Payloads {
     });
   }
 
-  const lookedFor = <T>(looking: Promise<T>, path: string): Promise<T> =>
-    within(looking, stallMs, `the look at the folder ${path} stood still`);
+  const lookedFor = <T>(looking: Promise<T>, path: string, onStill?: (words: string) => void): Promise<T> =>
+    within(looking, stallMs, `the look at the folder ${path} stood still`, onStill);
 
   async function volumePlace(name: string, signal: AbortSignal): Promise<{ place: Place; createdAt: string }> {
     const found = await volumes.find(name, signal);
@@ -106,17 +111,17 @@ export function openPayloads(options: PayloadsOptions): Payloads {
 
   async function* plainOf(
     source: PayloadSource,
-    { signal, exclude = [], allowChanging = false }: ReadPayloadOptions,
+    { signal, exclude = [], allowChanging = false, onStill }: ReadPayloadOptions,
     state: { way: Way | null; readonly notCaptured: string[] },
   ): AsyncGenerator<Buffer> {
     const isVolume = source.kind === 'volume';
     const { place, createdAt } = isVolume
       ? await volumePlace(source.name, signal)
-      : { place: await lookedFor(folderPlace(source.path, source.within), source.path), createdAt: '' };
-    const way = await wayTo(place, exclude.length > 0, signal);
+      : { place: await lookedFor(folderPlace(source.path, source.within), source.path, onStill), createdAt: '' };
+    const way = await wayTo(place, exclude.length > 0, signal, onStill);
     state.way = way;
     const onNotCaptured = (words: string): void => void state.notCaptured.push(words);
-    yield* way.read(place, { signal, exclude, allowChanging, onNotCaptured });
+    yield* way.read(place, { signal, exclude, allowChanging, onNotCaptured, onStill });
     // A container that names a volume makes it: what was read may be a new and empty one.
     if (isVolume && (await volumes.find(source.name, signal))?.createdAt !== createdAt) {
       throw new Fault('PAYLOAD_MISSING', `${nameOf(place)} was removed while it was read`);

@@ -54,6 +54,8 @@ export interface ReadTarOptions {
   readonly what: string;
   readonly stallMs: number;
   readonly onNotCaptured: (words: string) => void;
+  /** Told while nothing comes, before it is given up. */
+  readonly onStill?: ((words: string) => void) | undefined;
 }
 
 /** The plain tar that `child` prints; its end is a whole one. Left early or failed, the child is ended before it returns. */
@@ -62,8 +64,8 @@ export async function* readTar(child: StreamedChild, options: ReadTarOptions): A
   try {
     child.stdin.end();
     const still = `the reading of ${options.what} stood still`;
-    yield* moving(child.stdout as AsyncIterable<Buffer>, options.stallMs, still);
-    const { exitCode } = await within(child.exited, options.stallMs, still);
+    yield* moving(child.stdout as AsyncIterable<Buffer>, options.stallMs, still, options.onStill);
+    const { exitCode } = await within(child.exited, options.stallMs, still, options.onStill);
     isOver = true;
     if (options.signal.aborted) throw aborted(options.signal);
     judgeRead(exitCode, child.stderr(), options);

@@ -18,6 +18,8 @@ export interface WayReadOptions {
   readonly allowChanging: boolean;
   /** Told before the stream ends. */
   readonly onNotCaptured: (words: string) => void;
+  /** Told while nothing comes, before it is given up. */
+  readonly onStill?: ((words: string) => void) | undefined;
 }
 
 export interface WayWriteOptions {

@@ -170,13 +170,17 @@ async function capture(
       for (const { source, kind, name } of captured) {
         const exclude = leftOut(said, kind === 'volume' ? name : `./${name}`);
         note(`reading ${kind} ${name}`);
+        const onStill = (words: string): void => {
+          note(`${words}; what rests for it rests as long`);
+          tellStill(house, stack.name, words);
+        };
         if (repository && inRestic.has(source)) {
-          const reading = payloads.read(source, { signal, exclude, plain: true });
+          const reading = payloads.read(source, { signal, exclude, plain: true, onStill });
           const put = await repository.put(reading.stream, { stack: stack.name, signal });
           records.push({ kind, name, format: 'tar', ...put, ...(await reading.done) });
           continue;
         }
-        const reading = payloads.read(source, { signal, exclude });
+        const reading = payloads.read(source, { signal, exclude, onStill });
         const blob = await archives.store.putBlob(reading.stream, signal);
         kept.push(blob.digest);
         records.push({ kind, name, format: 'tar+zstd', blob, ...(await reading.done) });
@@ -212,6 +216,16 @@ async function capture(
     throw error;
   } finally {
     repository?.close();
+  }
+}
+
+/** For whoever looks at the stack, also where nobody reads the notes: its services may be at rest meanwhile. */
+function tellStill({ store, clock, redact }: House, stack: string, words: string): void {
+  const message = redact(`the backup of ${stack}: ${words}`);
+  try {
+    store.appendEvent({ atMs: clock.nowMs(), stack, level: 'warning', reason: 'BackupStands', message, revision: '' });
+  } catch {
+    // Nobody waits for it: what cannot be written down now is told when it is given up.
   }
 }
 

@@ -331,8 +331,15 @@ describe('reading a volume', () => {
     ['does not end', '$TAR "$@"; exec >&-; exec sleep 60'],
   ])('gives up a tar that %s, in an error of its own', async (_, script) => {
     writeFileSync(join(engine.add('data'), 'f'), 'content');
-    const fault = await faultOf(read(payloads({ programs: tarThat(script), stallMs: 300 }), 'data'));
+    const told: string[] = [];
+    const reading = payloads({ programs: tarThat(script), stallMs: 600 }).read(
+      { kind: 'volume', name: 'data' },
+      { signal: never, onStill: (words) => void told.push(words) },
+    );
+    const fault = await faultOf(taken(reading));
     expect(fault).toMatchObject({ code: 'PAYLOAD_STALLED', message: expect.stringContaining('the volume data') });
+    // Before it is given up.
+    expect(told).toEqual([expect.stringContaining('the reading of the volume data stood still for 0.3 s')]);
   });
 
   it('tells of an engine that stands still, also when its helper cannot be taken away', async () => {
