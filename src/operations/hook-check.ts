@@ -147,7 +147,7 @@ function unknownParts(job: ContainerJob, desired: Desired): readonly Wrong[] {
       severity: 'error',
       code: what === 'network' ? 'NETWORK_UNKNOWN' : 'VOLUME_UNKNOWN',
       summary: `unknown ${what} \`${name}\``,
-      detail: `expected one of ${listed(there)}`,
+      detail: there.length > 0 ? `expected one of ${listed(there)}` : `the project declares no ${what}s`,
       ...didYouMean(name, there),
       spot: { in: 'job', job: job.name, path: [`${what}s`, at], of: 'value' },
     });

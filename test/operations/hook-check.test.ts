@@ -99,6 +99,14 @@ describe('the plan of an app refuses, before anything is changed,', () => {
   });
 });
 
+it('a volume that a job names where there are none is told so', async () => {
+  const jobs = { say: 'service: web\nvolumes: ["data:/x"]' };
+  const { plan } = fleet('{test: [{job: say}]}', jobs, {
+    'apps/shop/compose.yaml': `services: { web: { image: ${IMAGE} } }\n`,
+  });
+  expect((await plan()).out).toMatch(/VOLUME_UNKNOWN[^\n]*`data`[\s\S]*the project declares no volumes/);
+});
+
 it('a service that only what is deployed has may be named before a change, and not after it', async () => {
   const two = (more: string) => `services:\n  web:\n    image: ${IMAGE}\n${more}`;
   const files = (hooks: string, more: string) => ({

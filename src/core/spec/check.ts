@@ -209,7 +209,9 @@ function describe(error: ErrorObject, parsed: Parsed): Diagnostic {
       const types = [error.params.type as string | string[]].flat();
       const wanted = types.map((type) => TYPES[type] ?? type).join(' or ');
       let help: string | undefined;
-      if (types.includes('string') && (typeof error.data === 'number' || typeof error.data === 'boolean'))
+      if (typeof error.data === 'number' && expected?.startsWith('a duration'))
+        help = error.data > 0 && Number.isInteger(error.data) ? `write it with its unit: ${error.data}s` : undefined;
+      else if (types.includes('string') && (typeof error.data === 'number' || typeof error.data === 'boolean'))
         help = `write it in quotes: "${error.data}"`;
       else if (types.includes('boolean') && typeof error.data === 'string' && /^(yes|no|on|off)$/i.test(error.data))
         help = 'write `true` or `false`';

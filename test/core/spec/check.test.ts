@@ -202,6 +202,8 @@ describe('other kinds', () => {
     ],
     ['Job', 'service: a\ncommand: b\nscript: c\n', [/both `command` and `script`/]],
     ['App', 'version: 16\n', [/write it in quotes: "16"/]],
+    ['Job', 'service: a\ntimeout: 5\n', [/write it with its unit: 5s$/]],
+    ['App', 'version: "1"\nhooks: {test: [{sleep: 10}]}\n', [/write it with its unit: 10s$/]],
     ['Fleet', 'discover: [/abs]\n', [/expected a glob/]],
     ['Controller', 'reconcile: {pruneLimit: "30%"}\n', [/expected an integer/]],
     [
