@@ -379,7 +379,7 @@ describe('a move', () => {
       expect(plan.lines.join('\n')).toMatch(
         isNamed
           ? /shop is stopped, and shop2 is made from that archive: what was written to shop since/
-          : /shop is stopped, archived as it is then, and stays stopped/,
+          : /shop is stopped, archived as it is then with all of its volumes, and stays stopped/,
       );
       const seen: string[] = [];
       const { runtime, payloads } = world.sim.house;
@@ -399,6 +399,26 @@ describe('a move', () => {
       expect(world.sim.world.containersOf('shop')).toEqual([]);
     },
   );
+
+  it('takes the volumes along as they are then, also of an app that keeps a dump in its archives', async () => {
+    const world = await shop({
+      'apps/pg/app.yaml': 'apiVersion: windlass/v1\nkind: App\nversion: "1"\n',
+      'apps/pg/compose.yaml': `services:
+  web:
+    image: windlass-test/busybox:1
+    volumes: ["data:/data", "dump:/dump"]
+volumes: { data: {}, dump: {} }
+`,
+      'apps/pg/backup.yaml': `apiVersion: windlass/v1
+kind: Backup
+quiesce: { web: none }
+volumes: { include: [dump] }
+`,
+      'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: pg\n',
+    });
+    await run(world, await planned(world, request), { archiveLive: stopping(world) });
+    expect(world.sees('shop2-web-1', '/data')).toBe('live data');
+  });
 
   it('leaves the source with the hold that it had when the target does not come up', async () => {
     const world = await shop();

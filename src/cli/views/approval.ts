@@ -52,7 +52,7 @@ export function lossInWords(request: Request): readonly string[] {
       return [
         `${request.stack} moves to ${[request.target, request.node && `node ${request.node}`].filter(Boolean).join(' on ')}; it is stopped until that is ready, and started again if that fails.`,
         request.archive === undefined
-          ? 'An archive of what it holds is made once it is stopped; only what an app dumps for its archive is dumped just before, and what is written after that dump stays behind.'
+          ? 'An archive of all of its volumes is made once it is stopped: what it took until then goes along.'
           : `It moves as archive ${short(request.archive)} holds it: what was written since stays behind.`,
         'What stays behind at the old place is removed only by a later purge.',
       ];

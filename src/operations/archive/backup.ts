@@ -156,7 +156,8 @@ async function capture(
   if (!archives || !payloads) throw new Fault('USAGE', 'there is no archive store here');
   const { stack, resolved } = subject;
   const { desired } = resolved;
-  const said = backupOf(stack);
+  // All of it is stopped and goes on from there: its files are whole, and newer than any dump.
+  const said = move === undefined ? backupOf(stack) : null;
   const { captured, notCaptured } = await sourcesOf(house, subject, said, signal);
   const inRestic = forRestic(await settingsOf(bench, stack), captured);
   // Before anything rests: who waits for its turn, or is refused, keeps no service from its work.

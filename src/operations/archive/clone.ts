@@ -130,7 +130,7 @@ function words(
     ...(operation === 'move'
       ? [
           archive === null
-            ? `${stack} is stopped, archived as it is then, and stays stopped; ${target} is made from that archive. What an app dumps for its archive is dumped before ${stack} stops: what is written in between is in the volumes of ${stack} only`
+            ? `${stack} is stopped, archived as it is then with all of its volumes, and stays stopped; ${target} is made from that archive`
             : `${stack} is stopped, and ${target} is made from that archive: what was written to ${stack} since it was made is in the volumes of ${stack} only`,
           `if ${target} does not become ready, ${stack} is started again as it is`,
         ]
