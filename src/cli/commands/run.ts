@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Fault } from '../../core/fault.ts';
 import { type Command, durationFlag, UsageError } from '../command.ts';
+import { oneLine } from '../views/table.ts';
 
 const POLL_MS = 60_000;
 const INTERVAL_MS = 5 * 60_000;
@@ -56,6 +57,12 @@ export const command: Command = {
       pollMs: durationFlag(flags, 'poll', pollMs),
       intervalMs: durationFlag(flags, 'interval', intervalMs),
       log,
+      // Of a deploy the log tells what its hooks do: that may take long.
+      progress: (stack) => ({
+        onNote: (_phase, _target, step, _slot, line) => {
+          if (step.endsWith('-hooks')) log(`${stack}: ${oneLine(line)}`);
+        },
+      }),
     });
     log(`watching ${desk.house.source.spec.url} ${desk.house.source.spec.ref}`);
     await controller.start();
