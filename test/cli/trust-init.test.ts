@@ -56,6 +56,7 @@ describe('windlass trust init', () => {
       ].join('\n'),
     );
     expect(err).toMatch(/windlass\.yaml on the host of the controller, never into this repository/);
+    expect(err).toMatch(/start it before the first request/);
     expect(readAnchorHint(Buffer.from(people.read('trust/anchor.yaml')))).toMatchObject({ hint: { genesis } });
   });
 

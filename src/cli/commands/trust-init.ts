@@ -92,6 +92,7 @@ export const init: Command = {
           'then',
           'put the block above into the windlass.yaml on the host of the controller, never into this repository',
         ),
+        row('', 'and start it before the first request: what is signed before it accepts a commit counts for nothing'),
         row(
           'why',
           'the controller believes only what it was given there; trust/anchor.yaml is a hint for people’s tools',
