@@ -199,7 +199,8 @@ describe('windlass approve', () => {
     people.git('config', 'user.signingkey', fingerprint);
     for (const more of [[], ['--tag']]) {
       const { code, json } = await people.windlass(['approve', ID, '--yes', '-o', 'json', ...more]);
-      expect([code, json['principal'], json['state']]).toEqual([more.length === 0 ? 0 : 5, 'dora', 'ready']);
+      // The second says the same again, which is no mistake.
+      expect([code, json['principal'], json['state']]).toEqual([0, 'dora', 'ready']);
     }
     expect(people.tryGit('verify-commit', 'HEAD')).toBe(0);
   });
