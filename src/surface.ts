@@ -4,7 +4,7 @@ import { Nudges } from './controller/nudges.ts';
 import type { StackDiff } from './core/diff/change.ts';
 import { asFault, Fault } from './core/fault.ts';
 import type { HookPhase } from './core/hook/phase.ts';
-import { renderHooks } from './core/render/hooks.ts';
+import { renderMistakes } from './core/render/hooks.ts';
 import type { RequestSnapshot } from './core/request/life.ts';
 import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Request as SignedRequest } from './core/spec/request.ts';
@@ -210,9 +210,7 @@ export class Surface {
     const diagnostics: Diagnostic[] = [...at.fleet.diagnostics];
     for (const broken of at.fleet.broken.values()) diagnostics.push(...broken);
     for (const stack of at.fleet.stacks.values()) {
-      diagnostics.push(...stack.warnings);
-      for (const phase of Object.keys(stack.hooks) as HookPhase[])
-        diagnostics.push(...renderHooks(stack, at.fleet.stacks, phase).diagnostics);
+      diagnostics.push(...stack.warnings, ...renderMistakes(stack, at.fleet.stacks));
     }
     // Loaded for them alone: a fleet without such documents reads no keys.
     if (at.listing.entries.some(({ path }) => path.startsWith('requests/') || path.startsWith('trust/policy/'))) {

@@ -3,7 +3,7 @@ import { flattened, type HookAction } from '../core/hook/action.ts';
 import type { ContainerJob } from '../core/hook/job.ts';
 import { mountOf } from '../core/hook/mount.ts';
 import { type HookPhase, isPre } from '../core/hook/phase.ts';
-import { renderHooks } from '../core/render/hooks.ts';
+import { renderHooks, renderMistakes } from '../core/render/hooks.ts';
 import { unknownService } from '../core/spec/catalog.ts';
 import { sorted } from '../core/spec/check.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
@@ -30,14 +30,15 @@ export async function hookDiagnostics(
   at: FleetAt,
   desired: Desired,
 ): Promise<readonly Diagnostic[]> {
-  const phases = Object.keys(stack.hooks) as HookPhase[];
-  if (phases.length === 0) return [];
+  if (Object.keys(stack.hooks).length === 0) return [];
   const applied = house.store.applied(stack.name);
   const before = known.get(desired);
   const atMs = applied?.atMs ?? 0;
   if (before?.stack === stack && before.atMs === atMs) return before.found;
-  const ofRender = phases.flatMap((phase) => renderHooks(stack, at.fleet.stacks, phase).diagnostics);
-  const found = [...ofRender, ...(await unfitNames(house, stack, at, desired, { applied }))];
+  const found = [
+    ...renderMistakes(stack, at.fleet.stacks),
+    ...(await unfitNames(house, stack, at, desired, { applied })),
+  ];
   known.set(desired, { stack, atMs, found });
   return found;
 }

@@ -165,6 +165,9 @@ environment: { KEY: "ref+vault://tell-key", PREVIOUS: "ref+node://ip" }
     const { code, err } = await run('hooks show sso');
     expect(code).toBe(3);
     expect(err).toMatch(/error\[TEMPLATE_FAILED\]: job keycloak-recover-admin/);
+    const validated = await run('validate');
+    expect(validated.out.match(/TEMPLATE_FAILED/g)).toHaveLength(1);
+    expect(validated.out).toMatch(/keycloak-recover-admin\.job\.yaml[\s\S]*in [A-Z_]+: .*vars\.nobody\.name/);
   });
 
   it.each([

@@ -3,10 +3,12 @@
 import { flattened, type HookAction } from '../hook/action.ts';
 import { type HttpCall, type JobSpec, jobOf } from '../hook/job.ts';
 import { type ActionLists, planActions } from '../hook/plan-actions.ts';
-import type { Diagnostic } from '../spec/diagnostic.ts';
+import { sorted } from '../spec/check.ts';
+import type { Diagnostic, Place } from '../spec/diagnostic.ts';
 import { type Action, type HookPhase, urlMistake } from '../spec/hooks.ts';
 import type { Job } from '../spec/job.ts';
 import type { LoadedStack } from '../spec/loaded.ts';
+import { join } from '../spec/repository-path.ts';
 import { WITHOUT_CONTROLS } from '../spec/scalar.ts';
 import { type Closing, type ContextMistake, closeText, contextOf, type Fleet, type SecretRef } from './context.ts';
 import { backupOf } from './render.ts';
@@ -38,13 +40,22 @@ export function declaredActions(
   return { listed: [...((stack.hooks[phase] ?? []) as readonly Action[]), ...dumps], diagnostics: [] };
 }
 
+/** What is wrong in the hooks of any phase; what several have in common, such as a job, is told once. */
+export const renderMistakes = (stack: LoadedStack, fleet: Fleet): readonly Diagnostic[] =>
+  sorted((Object.keys(stack.hooks) as HookPhase[]).flatMap((phase) => renderHooks(stack, fleet, phase).diagnostics));
+
+const placeOfJob = ({ layout }: LoadedStack, job: string): Place => {
+  const directory = layout.kind === 'app' ? layout.app.directory : layout.directory;
+  return { file: join(directory, `${job}.job.yaml`), line: 0, column: 0 };
+};
+
 export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase): RenderedHooks {
   const { listed, diagnostics: unread } = declaredActions(stack, phase);
   if (listed.length === 0) return { actions: [], secrets: [], diagnostics: unread };
   const closing: Closing = { secrets: new Map(), forCompose: false };
   const diagnostics: Diagnostic[] = [];
-  const wrong = (code: string, summary: string, detail: string): void => {
-    diagnostics.push({ severity: 'error', code, summary, detail, place: stack.place, stack: stack.name });
+  const wrong = (code: string, summary: string, detail: string, place: Place = stack.place): void => {
+    diagnostics.push({ severity: 'error', code, summary, detail, place, stack: stack.name });
   };
   let context: Loose | null = null;
   if (stack.layout.kind === 'app') {
@@ -53,19 +64,20 @@ export function renderHooks(stack: LoadedStack, fleet: Fleet, phase: HookPhase):
     for (const one of mistakes) wrong('PROVIDER_INVALID', one.summary, one.detail);
   }
   const fillOf =
-    (where: string): Fill =>
+    (where: string, place?: Place): Fill =>
     (text, name) => {
       let value = text;
       if (context !== null && /\{[{%]/.test(text)) {
         const rendered = renderTemplate(text, context);
-        if ('wrong' in rendered) wrong('TEMPLATE_FAILED', `${where}: ${rendered.wrong}`, `in: ${text.slice(0, 200)}`);
+        if ('wrong' in rendered)
+          wrong('TEMPLATE_FAILED', `${where}: ${rendered.wrong}`, `in ${name}: ${text.slice(0, 200)}`, place);
         else value = rendered.text;
       }
       return closeText(value, name, stack, stack, closing) ?? value;
     };
   const jobs = new Map<string, JobSpec>();
   for (const [name, job] of Object.entries(stack.jobs))
-    jobs.set(name, jobOf(name, filledJob(job, fillOf(`job ${name}`))));
+    jobs.set(name, jobOf(name, filledJob(job, fillOf(`job ${name}`, placeOfJob(stack, name)))));
   const declared = listed.map((action, index) => filledAction(action, fillOf(`${phase}, action ${index + 1}`)));
   if (diagnostics.length > 0) return { actions: [], secrets: [], diagnostics };
   const actions = planActions({ phase, lists: [declared as ActionLists['lists'][number]], jobs });
