@@ -258,10 +258,13 @@ class Materialization {
   /** Is what lies there already right? Then its inode stays, and at most its executable bit is set. */
   async #isKept(folder: OpenFolder, name: string, file: FileToWrite): Promise<boolean> {
     const stats = await lookAt(folder, name);
-    if (stats === null || !hasKind(stats, file.mode)) return false;
+    // A folder that the engine made for a missing mount is no edit.
+    if (stats === null || stats.isDirectory()) return false;
     const known = parseLine(this.#input.before[file.path] ?? '');
+    const isOfKind = hasKind(stats, file.mode);
     const isUntouched = known.facts !== '' && known.facts === factsOf(stats);
-    const isSame = isUntouched ? known.oid === file.oid : await hasContent(folder.at(name), stats, file.oid, known);
+    const isSame =
+      isOfKind && (isUntouched ? known.oid === file.oid : await hasContent(folder.at(name), stats, file.oid, known));
     if (!isSame && file.keepsEdits && !isUntouched && (known.oid === '' || known.oid === file.oid)) {
       this.#written[file.path] = known.facts === '' ? lineOfOthers(file) : this.#input.before[file.path]!;
       return true;
@@ -280,12 +283,14 @@ class Materialization {
     const known = parseLine(this.#input.before[file.path] ?? '');
     if (isOurs(known) && !file.keepsEdits) return () => true;
     const stats = await lookAt(folder, name);
-    // Links and pipes hold nothing; a folder is judged when a file is to take its place.
-    if (!stats?.isFile()) return () => false;
+    // A folder is judged when a file is to take its place.
+    if (stats === null || stats.isDirectory()) return () => false;
     const oid = await oidOf(folder.at(name), stats);
     const facts = factsOf(stats);
-    if (oid !== null && (oid === known.oid || (await this.#input.isKnown?.(oid))))
-      return (there) => factsOf(there) === facts;
+    // Where a link leads to is so short that git may hold the same by chance.
+    const isKnown = stats.isFile() ? this.#input.isKnown : undefined;
+    const isAsRecorded = oid === known.oid && hasKind(stats, known.mode);
+    if (oid !== null && (isAsRecorded || (await isKnown?.(oid)))) return (there) => factsOf(there) === facts;
     throw this.#inTheWay(
       file.path,
       isOurs(known)
@@ -349,7 +354,7 @@ class Materialization {
     const there = await lookAt(folder, name);
     if (there?.isDirectory()) await makeRoom(folder, name);
     // Staging took its time. Where nothing is, not even the moment from here to the call is left open.
-    if (there?.isFile() && !mayGo(there)) throw this.#inTheWay(file.path, MEANWHILE);
+    if (there !== null && !there.isDirectory() && !mayGo(there)) throw this.#inTheWay(file.path, MEANWHILE);
     if (file.inPlace && there?.isFile() && there.nlink === 1n) await this.#overwrite(folder, entry);
     else if (this.#isLasting && (there === null || there.isDirectory())) {
       if (!(await putNew(folder, copy, name, file.mode))) throw this.#inTheWay(file.path, MEANWHILE);

@@ -339,6 +339,61 @@ describe('what an app wrote is data', () => {
     expect(everything()).toEqual(['data', 'data/db']);
   });
 
+  test('and so is a link, a pipe or a socket: git does not take its place', async () => {
+    const before = await write({ 'conf/own.db': '1' });
+    // Git holds the words of the target too, which makes the link none of its own.
+    blob('own.db');
+    const makers = [
+      () => symlinkSync('own.db', at('conf/current')),
+      () => symlinkSync('nowhere', at('conf/current')),
+      () => execFileSync('mkfifo', [at('conf/current')]),
+    ];
+    for (const make of makers) {
+      make();
+      const was = inodeOf('conf/current');
+      for (const how of [{}, { inPlace: true }])
+        for (const entry of [['fromgit', '100644', how] as const, ['elsewhere', '120000', how] as const]) {
+          const fault = await faultOf(write({ 'conf/own.db': '2', 'conf/current': entry }, before));
+          expect([fault.code, fault.message]).toEqual([
+            'FILE_IN_THE_WAY',
+            expect.stringContaining('conf/current was not'),
+          ]);
+          expect([inodeOf('conf/current'), textOf('conf/own.db')]).toEqual([was, '1']);
+        }
+      rmSync(at('conf/current'));
+    }
+    symlinkSync('own.db', at('conf/current'));
+    const inode = inodeOf('conf/current');
+    await write({ 'conf/own.db': '2', 'conf/current': ['own.db', '120000'] }, before);
+    expect([inodeOf('conf/current'), textOf('conf/own.db')]).toEqual([inode, '2']);
+  });
+
+  test('of a file that ignores changes also when it made a link or a pipe of it, until git has another one', async () => {
+    const keeps = (text: string) => [text, '100644', { keepsEdits: true }] as const;
+    for (const make of [() => symlinkSync('mine', at('a')), () => execFileSync('mkfifo', [at('a')])]) {
+      const first = await write({ a: keeps('1'), b: '1' });
+      rmSync(at('a'));
+      make();
+      const was = inodeOf('a');
+      const second = await write({ a: keeps('1'), b: '2' }, first);
+      expect([inodeOf('a'), textOf('b')]).toEqual([was, '2']);
+      const fault = await faultOf(write({ a: keeps('2'), b: '3' }, second));
+      expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringMatching(/a was changed here and/)]);
+      await write({ b: '2' }, second);
+      expect(inodeOf('a')).toBe(was);
+      rmSync(at('a'));
+    }
+  });
+
+  test('but a link that git had is followed while nobody changed it, also where changes are ignored', async () => {
+    let before: Written = {};
+    for (const how of [{}, { keepsEdits: true }])
+      for (const target of ['x', 'y']) {
+        before = await write({ a: [target, '120000', how], x: '1', y: '1' }, before);
+        expect(readlinkSync(at('a'))).toBe(target);
+      }
+  });
+
   test('of a file that ignores changes is followed by git while nobody wrote it', async () => {
     const first = await write({ a: ['1', '100644', { keepsEdits: true }] });
     await write({ a: ['2', '100644', { keepsEdits: true }] }, first);
@@ -401,6 +456,11 @@ describe('what an app writes while its folder is written', () => {
     const wanted = { a: ['b', '120000'], b: '1' } as const;
     const { fault } = await writeWhile(wanted, {}, () => writeIn('a', 'precious'));
     expect([fault.code, textOf('a')]).toEqual(['FILE_IN_THE_WAY', 'precious']);
+  });
+
+  test('is not replaced when it is a link', async () => {
+    const { fault } = await writeWhile({ a: '1', z: '1' }, {}, () => symlinkSync('mine', at('a')));
+    expect([fault.code, readlinkSync(at('a'))]).toEqual(['FILE_IN_THE_WAY', 'mine']);
   });
 
   test('is not replaced where a file that git knows was before', async () => {
@@ -481,12 +541,12 @@ describe('a container cannot lead us out of the folder', () => {
     expect(readFileSync(join(outside, 'precious'), 'utf8')).toBe('keep');
   });
 
-  test('a link in place of a file is replaced, not followed', async () => {
-    mkdirSync(directory, { recursive: true });
+  test('a link in place of a file of ours is replaced, not followed', async () => {
     for (const inPlace of [false, true]) {
-      rmSync(at('a'), { force: true });
+      const before = await write({ a: ['old', '100644', inPlace] });
+      rmSync(at('a'));
       symlinkSync(join(outside, 'precious'), at('a'));
-      await write({ a: ['new', '100644', inPlace] });
+      await write({ a: ['new', '100644', inPlace] }, before);
       expect([textOf('a'), lstatSync(at('a')).isFile()]).toEqual(['new', true]);
     }
     expect(readFileSync(join(outside, 'precious'), 'utf8')).toBe('keep');
@@ -503,7 +563,7 @@ describe('a container cannot lead us out of the folder', () => {
   test('a pipe or socket in place of a file does not make us wait', async () => {
     mkdirSync(directory, { recursive: true });
     execFileSync('mkfifo', [at('a'), at('b')]);
-    const before = { b: `100644 ${blob('1')} x` };
+    const before = { a: `100644 ${blob('1')} x`, b: `100644 ${blob('1')} x` };
     await write({ a: 'new' }, before);
     expect(textOf('a')).toBe('new');
     expect(existsSync(at('b'))).toBe(true);
