@@ -36,7 +36,7 @@ export const FAULTS = {
   },
   FILE_IN_THE_WAY: {
     retry: 'retry',
-    help: 'move the file away in the project folder, or rename the one in git',
+    help: 'move what the message names away in the project folder, or rename the one in git',
   },
   FILE_REWRITTEN: {
     retry: 'person',

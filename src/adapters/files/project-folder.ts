@@ -45,6 +45,16 @@ const FILES_AT_ONCE = 8;
 /** Edits that were found to be none, by path. */
 const MAX_REMEMBERED = 100_000;
 
+/** What git holds there is nothing to write, whatever lies in the folder. */
+class NotToWrite extends Error {
+  readonly path: string;
+
+  constructor(path: string, what: string) {
+    super(`${path} ${what}`);
+    this.path = path;
+  }
+}
+
 type MaterializeInput = Parameters<Files['materialize']>[0];
 type EditedInput = Parameters<Files['edited']>[0];
 type OthersInput = Parameters<Files['others']>[0];
@@ -512,7 +522,7 @@ function isObstacle(
  */
 function linkTarget(path: string, bytes: Uint8Array): string {
   if (bytes.length === 0 || bytes.length > MAX_LINK_BYTES)
-    throw new InTheWay(path, 'is a link with an unusable target');
+    throw new NotToWrite(path, 'is a link with an unusable target');
   const target = Buffer.from(bytes).toString('utf8');
   const parts = target.split('/').filter((part) => part !== '' && part !== '.');
   const ups = parts.findIndex((part) => part !== '..');
@@ -520,7 +530,7 @@ function linkTarget(path: string, bytes: Uint8Array): string {
   const depth = path.split('/').length - 1;
   const isInside = (ups < 0 ? parts.length : ups) <= depth && !down.includes('..');
   if (target.startsWith('/') || !isInside || target.includes('\0') || !Buffer.from(target).equals(bytes)) {
-    throw new InTheWay(path, `is a link to ${JSON.stringify(target)}, which leaves the folder`);
+    throw new NotToWrite(path, `is a link to ${JSON.stringify(target)}, which leaves the folder`);
   }
   return target;
 }
@@ -531,8 +541,8 @@ function checkPath(path: string): void {
     path === '' ||
     path.includes('\0') ||
     path.split('/').some((part) => part === '' || part === '.' || part === '..' || part.toLowerCase() === '.git');
-  if (isBad) throw new InTheWay(JSON.stringify(path), 'is not a path that may be written');
-  if (!path.isWellFormed()) throw new InTheWay(JSON.stringify(path), 'has a name that is not UTF-8');
+  if (isBad) throw new NotToWrite(JSON.stringify(path), 'is not a path that may be written');
+  if (!path.isWellFormed()) throw new NotToWrite(JSON.stringify(path), 'has a name that is not UTF-8');
 }
 
 /** In the order of their first appearance. */
@@ -576,8 +586,8 @@ async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promis
 function asFilesFault(directory: string, error: unknown, signal: AbortSignal | undefined): Fault {
   if (error instanceof Fault) return error;
   if (signal?.aborted) return new Fault('CANCELLED', `writing ${directory} was called off`, { cause: error });
-  if (error instanceof InTheWay) {
-    return new Fault('FILES_FAILED', `${directory}: ${error.message}`, {
+  if (error instanceof InTheWay || error instanceof NotToWrite) {
+    return new Fault(error instanceof InTheWay ? 'FILE_IN_THE_WAY' : 'FILES_FAILED', `${directory}: ${error.message}`, {
       data: { directory, path: error.path },
       cause: error,
     });

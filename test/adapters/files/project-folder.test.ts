@@ -536,9 +536,16 @@ describe('a container cannot lead us out of the folder', () => {
     mkdirSync(directory, { recursive: true });
     symlinkSync(outside, at('conf'));
     const fault = await faultOf(write({ 'conf/precious': 'overwritten' }));
-    expect(fault.code).toBe('FILES_FAILED');
-    expect(fault.message).toContain('conf is a link');
+    expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringContaining('conf is a link')]);
+    expect(fault.help).toContain('move what the message names away');
     expect(readFileSync(join(outside, 'precious'), 'utf8')).toBe('keep');
+  });
+
+  test('a file in place of a folder is refused by name', async () => {
+    writeIn('yy', 'theirs');
+    const fault = await faultOf(write({ 'yy/inner': 'x' }));
+    expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringContaining('yy is not a folder')]);
+    expect(textOf('yy')).toBe('theirs');
   });
 
   test('a link in place of a file of ours is replaced, not followed', async () => {
@@ -632,7 +639,10 @@ describe('a failure leaves the folder as it was', () => {
     const before = await write({ a: '1' });
     writeIn('b/theirs', 'x');
     const fault = await faultOf(write({ a: '1', b: '2' }, before));
-    expect(fault.message).toContain('b is a folder that holds files');
+    expect([fault.code, fault.message]).toEqual([
+      'FILE_IN_THE_WAY',
+      expect.stringContaining('b is a folder that holds'),
+    ]);
     expect(everything()).toEqual(['a', 'b', 'b/theirs']);
   });
 
