@@ -7,6 +7,7 @@ import type { Applied } from '../core/state/applied.ts';
 import type { RunRecord } from '../core/status/event.ts';
 import { planDigest } from '../engine/digest.ts';
 import { CancelledError } from '../engine/fan-out.ts';
+import { JournalError } from '../engine/journal.ts';
 import { multiplex, type Observer } from '../engine/observer.ts';
 import { DeclinedError, execWithConfirm } from '../engine/pipeline.ts';
 import { Plan, type PlanData } from '../engine/plan.ts';
@@ -176,7 +177,8 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     onTargetEnd(_phase, stack, _slot, error) {
       ended.add(stack);
       if (!error) return finish(stack, 'succeeded', '');
-      const { data } = asFault(error, 'ENGINE_REFUSED');
+      const failed = faultOf(error);
+      const { data } = failed;
       const superseded = data['outcome'] === 'superseded';
       const cancelled =
         superseded || options.signal?.aborted || options.stop?.aborted || error instanceof CancelledError;
@@ -184,7 +186,7 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
         ? superseded
           ? supersededFault(typeof data['why'] === 'string' ? data['why'] : undefined)
           : new Fault('CANCELLED', 'stopped before it was done', { cause: error })
-        : asFault(error, 'ENGINE_REFUSED');
+        : failed;
       failures.set(stack, fault);
       const attempt = store.attempt(stack);
       const message = house.redact(fault.message);
@@ -249,6 +251,13 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
   return { digest: plan.digest, runs: [...runs.values()], failures, notBegun, removed };
 }
 
+/** A journal that takes nothing, as on a full disk, is no engine that refuses: who mends it is told to look at the disk. */
+function faultOf(error: unknown): Fault {
+  if (!(error instanceof JournalError && error.cause instanceof Fault)) return asFault(error, 'ENGINE_REFUSED');
+  const { code, data } = error.cause;
+  return new Fault(code, error.message, { data, cause: error });
+}
+
 /**
  * As `deploy`, but only what builds on a stack that failed is left out: a layer that fails ends its plan, and those of later layers that do not
  * need it go on in one of their own.
@@ -264,7 +273,7 @@ export async function deployWhatCan(options: DeployOptions): Promise<DeployOutco
       next = await deploy({ ...options, judged: able });
     } catch (error) {
       // What was done already is told all the same.
-      const fault = asFault(error, 'ENGINE_REFUSED');
+      const fault = faultOf(error);
       return { ...whole, failures: new Map([...whole.failures, ...able.map((one) => [one.name, fault] as const)]) };
     }
     whole = {

@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Fault } from '../../src/core/fault.ts';
 import type { DeployOutcome } from '../../src/operations/deploy.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -110,6 +111,24 @@ describe('the mounted files of a stack', () => {
     expect(codes(await sim.apply())).toEqual([]);
     expect(conf()).toBe('2');
   });
+
+  it.each(['start', 'end'])(
+    'that a full disk keeps from being noted at their %s are no refusal of the engine',
+    async (when) => {
+      push({ 'conf/c': '2' });
+      const { store } = sim.house;
+      const note = store.journal.bind(store);
+      store.journal = (entry) => {
+        if (entry.step === 'materialize' && entry.event === when)
+          throw new Fault('FILES_FAILED', 'state.db could not be written: the disk is full');
+        note(entry);
+      };
+      const outcome = await sim.apply();
+      expect(codes(outcome)).toEqual(['FILES_FAILED']);
+      expect([...outcome!.failures.values()][0]!.message).toMatch(/journal did not take .* the disk is full/);
+      expect(store.attempt('shop')?.lastFault?.code).toBe('FILES_FAILED');
+    },
+  );
 
   it('that the service wrote itself are no deploy’s to replace', async () => {
     mkdirSync(at('data'), { recursive: true });
