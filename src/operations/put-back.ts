@@ -5,6 +5,9 @@ import type { DeployRun } from './deploy-run.ts';
 import { areWritten, writeFilesBack } from './steps/materialize.ts';
 import type { Judged } from './survey.ts';
 
+/** Files in the way that one event names. */
+const MOST_TOLD = 5;
+
 /** Writes the files of what is deployed again. What cannot be put back is told as an event; it throws nothing. */
 export async function putFilesBack(run: DeployRun, name: string): Promise<void> {
   const judged = run.judged.get(name);
@@ -19,26 +22,34 @@ export async function putFilesBack(run: DeployRun, name: string): Promise<void> 
 async function putBack(run: DeployRun, name: string, judged: Judged): Promise<void> {
   const { bench, house } = run;
   const { store, clock, redact } = house;
+  const { commit } = judged.at.revision;
   const applied = store.applied(name);
   // Once converge has begun, some containers may be of the new revision.
   if (!applied || store.attempt(name)?.touched) return;
+  const [failed, runs] = [`${commit.slice(0, 7)}, which failed`, `${applied.revision.slice(0, 7)}, which runs`];
+  const tell = (what: string): void => {
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: name,
+      level: 'warning',
+      reason: 'FilesAhead',
+      message: redact(what),
+      revision: commit,
+    });
+  };
   try {
     const at = await bench.reader.read(applied.revision);
     const stack = at.fleet.stacks.get(name);
     if (stack && areWritten(store, stack)) return;
     const before = await bench.surveyor.one(name, at, judged.index);
     if (before.kind !== 'judged') throw before.kind === 'refused' ? before.fault : new Error(`it is broken there`);
-    await writeFilesBack(run, before);
+    const left = await writeFilesBack(run, before);
+    if (left.length === 0) return;
+    const more = left.length > MOST_TOLD ? [`and ${left.length - MOST_TOLD} more`] : [];
+    tell(
+      `some of its files could not be put back to ${runs}, from ${failed}: ${[...left.slice(0, MOST_TOLD), ...more].join('; ')}`,
+    );
   } catch (error) {
-    store.appendEvent({
-      atMs: clock.nowMs(),
-      stack: name,
-      level: 'warning',
-      reason: 'FilesAhead',
-      message: redact(
-        `its files are those of ${judged.at.revision.commit.slice(0, 7)}, which failed, and not of ${applied.revision.slice(0, 7)}, which runs: ${asFault(error, 'FILES_FAILED').message}`,
-      ),
-      revision: judged.at.revision.commit,
-    });
+    tell(`its files are those of ${failed}, and not of ${runs}: ${asFault(error, 'FILES_FAILED').message}`);
   }
 }

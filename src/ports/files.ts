@@ -26,6 +26,8 @@ export interface Files {
     readonly read: (oid: string) => Promise<Uint8Array>;
     readonly isKnown?: (oid: string) => Promise<boolean>;
     readonly cut?: (written: Written) => void;
+    /** Told of each path that is in the way; it is left as it is, and the others are written all the same. Without it the first one is thrown. */
+    readonly left?: (path: string, why: string) => void;
     readonly signal?: AbortSignal;
   }): Promise<Written>;
   /** A fresh empty folder that only we can read, for one render; removed by `dispose`. */

@@ -259,6 +259,38 @@ describe('the mounted files of a stack', () => {
     expect(fault).toMatchObject({ code: 'FILE_REWRITTEN', retry: 'person', help: expect.stringContaining('ignore') });
   });
 
+  it('that ignore changes and were rewritten meanwhile keep none of the others from being put back, and are told', async () => {
+    const ignoring = compose('    x-windlass: { onFileChange: ignore }\n');
+    push({ 'compose.yaml': ignoring, 'data/db': 'seed' });
+    expect(codes(await sim.apply())).toEqual([]);
+    const newer = ignoring.replace('busybox:1', 'web:1');
+    push({ 'compose.yaml': newer, 'stack.yaml': HOOK, 'data/db': 'seed 2', 'data/x': 'new', 'conf/c': '2' });
+    const steps: string[] = [];
+    const progress = {
+      onStepStart: (_phase: string, _target: string, step: string) => {
+        if (steps.at(-1) === 'materialize') writeFileSync(at('data/db'), 'seed 2 and rows');
+        steps.push(step);
+      },
+    };
+    expect(codes(await sim.apply({ progress }))).toEqual(['HOOK_FAILED']);
+    expect([readFileSync(at('data/db'), 'utf8'), conf()]).toEqual(['seed 2 and rows', '1']);
+    expect(() => readFileSync(at('data/x'))).toThrow(/ENOENT/);
+    const told = sim.house.store.events({ stack: 'shop' }).filter(({ reason }) => reason === 'FilesAhead');
+    expect(told.map(({ message }) => message)).toEqual([
+      expect.stringMatching(
+        /^some of its files could not be put back .* stacks.shop.data.db was changed here and in git/,
+      ),
+    ]);
+    push({ 'stack.yaml': HOOK.replace(/hooks.*/, '') });
+    expect(codes(await sim.apply())).toEqual([]);
+    expect(['data/db', 'data/x', 'conf/c'].map((path) => readFileSync(at(path), 'utf8'))).toEqual([
+      'seed 2 and rows',
+      'new',
+      '2',
+    ]);
+    expect(await sim.apply()).toBeNull();
+  });
+
   it('that ignore changes keep what the service made of them, whatever else is deployed', async () => {
     const ignoring = compose('    x-windlass: { onFileChange: ignore }\n');
     push({ 'compose.yaml': ignoring, 'data/db': 'seed' });

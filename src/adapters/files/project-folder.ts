@@ -220,9 +220,12 @@ class Materialization {
       for (const [path, group] of folders) {
         const list: Staged[] = [];
         staged.set(path, list);
-        await this.#stageFolder(path, group, list);
+        await this.#orLeave(group, () => this.#stageFolder(path, group, list));
       }
-      for (const [path, list] of staged) await this.#placeFolder(path, list);
+      for (const [path, list] of staged) {
+        const group = list.map((entry) => entry.file);
+        if (!(await this.#orLeave(group, () => this.#placeFolder(path, list)))) await this.#unstage(path, list);
+      }
       const isEarly = new Set(obstacles);
       await this.#remove(gone.filter((path) => !isEarly.has(path)));
     } catch (error) {
@@ -242,6 +245,24 @@ class Materialization {
     return now;
   }
 
+  /** False when something is in the way of them that may be left; what was on record of them before still is. */
+  async #orLeave(files: readonly FileToWrite[], work: () => Promise<void>): Promise<boolean> {
+    const { directory, before, left, signal } = this.#input;
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      const fault = asFilesFault(directory, error, signal);
+      if (left === undefined || fault.code !== 'FILE_IN_THE_WAY') throw error;
+      for (const { path } of files) {
+        const line = before[path];
+        if (line !== undefined && isOurs(parseLine(line))) this.#written[path] = line;
+        left(path, fault.message);
+      }
+      return false;
+    }
+  }
+
   // --- staging
 
   async #stageFolder(path: string, files: readonly FileToWrite[], staged: Staged[]): Promise<void> {
@@ -250,19 +271,23 @@ class Materialization {
       // Before anything is staged: a copy of this run looks like one that a crash left.
       await removeStaged(folder);
       await eachOf(files, async (file) => {
-        this.#input.signal?.throwIfAborted();
-        const name = nameOf(file.path);
-        if (await this.#isKept(folder, name, file)) return;
-        const mayGo = await this.#judge(folder, name, file);
-        const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}`, mayGo };
-        const bytes = await this.#input.read(file.oid);
-        staged.push(entry);
-        if (file.mode === '120000') await symlink(linkTarget(file.path, bytes), folder.at(entry.copy));
-        else await this.#writeCopy(folder.at(entry.copy), file.mode, bytes);
+        await this.#orLeave([file], () => this.#stage(folder, file, staged));
       });
     } finally {
       await folder.close();
     }
+  }
+
+  async #stage(folder: OpenFolder, file: FileToWrite, staged: Staged[]): Promise<void> {
+    this.#input.signal?.throwIfAborted();
+    const name = nameOf(file.path);
+    if (await this.#isKept(folder, name, file)) return;
+    const mayGo = await this.#judge(folder, name, file);
+    const entry: Staged = { file, name, copy: `.wl-new-${randomBytes(12).toString('hex')}`, mayGo };
+    const bytes = await this.#input.read(file.oid);
+    staged.push(entry);
+    if (file.mode === '120000') await symlink(linkTarget(file.path, bytes), folder.at(entry.copy));
+    else await this.#writeCopy(folder.at(entry.copy), file.mode, bytes);
   }
 
   /** Is what lies there already right? Then its inode stays, and at most its executable bit is set. */
@@ -352,7 +377,9 @@ class Materialization {
     if (staged.length === 0) return;
     const folder = (await OpenFolder.below(this.#input.directory, path, true))!;
     try {
-      for (const entry of staged) await this.#place(folder, entry);
+      for (const entry of staged)
+        if (!(await this.#orLeave([entry.file], () => this.#place(folder, entry))))
+          await unlinkIfThere(folder.at(entry.copy));
       if (this.#isLasting) await folder.sync();
     } finally {
       await folder.close();

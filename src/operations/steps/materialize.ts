@@ -102,22 +102,29 @@ async function noteFound(
 const foundIn = (store: Store, stack: string): ReadonlySet<string> =>
   new Set((store.value(foundKey(stack)) as readonly string[] | undefined) ?? []);
 
-/** The files of what is deployed, in place of those of a revision that failed; what was there before that one stays. */
-export async function writeFilesBack(run: Pick<DeployRun, 'house' | 'bench'>, judged: Judged): Promise<void> {
+/** The files of what is deployed, in place of those of a revision that failed; what was there before that one stays. Answers why some could not
+ * be written, each by itself: what the service wrote meanwhile keeps none of the others. */
+export async function writeFilesBack(
+  run: Pick<DeployRun, 'house' | 'bench'>,
+  judged: Judged,
+): Promise<readonly string[]> {
   const { store } = run.house;
   const { name, stack } = judged;
   const wanted = new Set(filesInPlace(stack.files, generationOf(store, name)).map(({ path }) => path));
   const found = foundIn(store, name);
   const written = Object.entries(store.written(name)).filter(([path]) => wanted.has(path) || !found.has(path));
   store.putWritten(name, Object.fromEntries(written));
-  await writeFiles(run, judged);
+  const left: string[] = [];
+  await writeFiles(run, judged, undefined, (_path, why) => left.push(why));
   store.deleteValue(foundKey(name));
+  return left;
 }
 
 async function writeFiles(
   { house, bench }: Pick<DeployRun, 'house' | 'bench'>,
   judged: Judged,
   signal?: AbortSignal,
+  left?: (path: string, why: string) => void,
 ): Promise<void> {
   const { files, store, settings, source } = house;
   const { name } = judged;
@@ -139,6 +146,7 @@ async function writeFiles(
     read: (oid) => source.blob(oid, FILE_BYTES),
     isKnown: (oid) => isInGit(source, oid),
     cut: (placed) => store.putWritten(name, placed),
+    ...(left ? { left } : {}),
     ...(signal ? { signal } : {}),
   });
   store.putWritten(name, written);

@@ -498,6 +498,39 @@ describe('what an app writes while its folder is written', () => {
     expect([isEdited, textOf('a')]).toEqual([true, '2']);
   });
 
+  test('keeps none of the others when what is in the way may be left', async () => {
+    const keeps = (text: string) => [text, '100644', { keepsEdits: true }] as const;
+    const before = await write({ a: '2', kept: keeps('2'), new: '1', 'sub/z': '2' });
+    writeFileSync(at('kept'), 'rows');
+    rmSync(at('sub'), { recursive: true });
+    symlinkSync('elsewhere', at('sub'));
+    const left: string[] = [];
+    const wanted = { a: '1', kept: keeps('1'), 'late/db': 'seed', 'late/other': '1', 'sub/y': '1', 'sub/z': '1' };
+    const done = await files.materialize({
+      directory,
+      files: filesOf(wanted),
+      before,
+      // The last one, when it was already looked whether it is there.
+      read: async (oid) => {
+        if (oid === blob('seed')) writeIn('late/db', 'precious');
+        return objects.get(oid)!;
+      },
+      isKnown: async (oid) => objects.has(oid),
+      left: (path, why) => left.push(`${path}: ${why}`),
+    });
+    expect(left.sort()).toEqual([
+      expect.stringMatching(/^kept: .* kept was changed here and in git/),
+      expect.stringMatching(/^late.db: .* late.db was made or changed by somebody else meanwhile/),
+      expect.stringMatching(/^sub.y: .* sub is a link/),
+      expect.stringMatching(/^sub.z: .* sub is a link/),
+    ]);
+    expect(['a', 'kept', 'late/db', 'late/other'].map(textOf)).toEqual(['1', 'rows', 'precious', '1']);
+    expect(everything()).toEqual(['a', 'kept', 'late', 'late/db', 'late/other', 'sub']);
+    // What is left is on record as it was, and what never was ours is not.
+    expect(Object.keys(done).sort()).toEqual(['a', 'kept', 'late/other', 'sub/z']);
+    expect([done['kept'], done['sub/z']]).toEqual([before['kept'], before['sub/z']]);
+  });
+
   test('is told with what had to make room by then', async () => {
     const before = await write({ x: '1', a: '1' });
     writeIn('data/db', 'precious');
