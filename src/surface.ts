@@ -53,7 +53,7 @@ import { type Succession, successionsOf } from './operations/ports-claimed.ts';
 import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
-import { settleStack } from './operations/settle-stack.ts';
+import { settleStack, untouchedOutcome } from './operations/settle-stack.ts';
 import { describeLeft, hookLogs, notBack } from './operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from './operations/survey.ts';
 import { formatTakenUp, stacksLeft, takeUp } from './operations/take-up.ts';
@@ -388,8 +388,9 @@ export class Surface {
     if (view.denied) throw view.denied;
     await this.#accept(view.at);
     // Somebody may have suspended a stack since the plan was shown.
-    const held = await this.#held(view.work, view.at, withoutData);
+    const held = await this.#held(view.surveyed, view.at, withoutData);
     const work = view.work.filter((one) => !held.has(one.name));
+    await this.#settleUntouched(view, work, held);
     const failures = new Map<string, Fault>();
     const leaving = options.prune && view.gone.guard === null ? view.gone.removable : [];
     // A deploy and an uninstall do it themselves, and end by what came of it.
@@ -410,6 +411,7 @@ export class Surface {
       for (const one of work) if (!outcome.notBegun.includes(one.name)) await this.#settle(one, failures.get(one.name));
     }
     await finish((outcome?.notBegun ?? []).filter((name) => view.left.has(name)));
+    if (outcome) await this.#settleWaiting(view, outcome, failures);
     const kept: Succession[] = [];
     const removed: RunRecord[] = [...(outcome?.removed ?? [])];
     const done = new Set(outcome?.runs.filter((run) => run.outcome === 'succeeded').map((run) => run.stack));
@@ -462,18 +464,8 @@ export class Surface {
     const one = view.surveyed.find((surveyed) => surveyed.name === name);
     if (one?.kind !== 'judged') return;
     const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
-    const hold = view.held.get(name);
-    const changes = judged.diff.changes.length;
-    const outcome: Outcome = fault
-      ? { kind: 'failed', fault }
-      : hold
-        ? { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs }
-        : changes > 0
-          ? { kind: 'drift-found', policy: one.stack.drift === 'off' ? 'off' : 'warn', changes }
-          : { kind: 'in-sync' };
-    const newest = view.at.revision.commit;
-    const verified = verificationOf(this.house, null, newest);
-    settleStack(this.house, name, { judged, newest, verified, outcome, failures: 0 });
+    const outcome: Outcome = fault ? { kind: 'failed', fault } : untouchedOutcome(judged, view.held.get(name) ?? null);
+    this.#settleAs(judged, view.at, outcome);
   }
 
   async #accept(at: FleetAt): Promise<void> {
@@ -488,7 +480,45 @@ export class Surface {
       await this.#accept(view.at);
     } catch (error) {
       // Somebody took a newer one meanwhile.
-      if (!(error instanceof Fault && (error.code === 'PLAN_STALE' || error.code === 'HISTORY_REWRITTEN'))) throw error;
+      if (error instanceof Fault && (error.code === 'PLAN_STALE' || error.code === 'HISTORY_REWRITTEN')) return;
+      throw error;
+    }
+    await this.#settleUntouched(view, [], view.held);
+  }
+
+  /** What is in sync or held is said to be, whatever was said of an earlier commit. Looked at again, since a person may have thought about the
+   * plan for long. One that somebody works on is theirs to speak of. */
+  async #settleUntouched(view: PlanView, work: readonly Judged[], held: ReadonlyMap<string, Hold>): Promise<void> {
+    const names = new Set([...work.map((one) => one.name), ...view.left.keys()]);
+    const untouched = view.surveyed.filter(
+      (one): one is Judged => one.kind === 'judged' && !names.has(one.name) && !isHeld(this.house, one.name),
+    );
+    if (untouched.length === 0) return;
+    const index = await this.bench.look.fresh(untouched.map((one) => one.name));
+    for (const one of untouched) {
+      // With secrets that are yet to be made it would be resolved anew, which the vault may refuse.
+      const judged = one.resolved.unminted.length > 0 ? one : await this.bench.surveyor.again(one, index);
+      this.#settleAs(judged, view.at, untouchedOutcome(judged, held.get(one.name) ?? null));
+    }
+  }
+
+  /** What was not begun since its provider failed, or waits for such a one itself. */
+  async #settleWaiting(
+    view: PlanView,
+    { notBegun }: DeployOutcome,
+    failures: ReadonlyMap<string, Fault>,
+  ): Promise<void> {
+    const hasFailed = (name: string): boolean => (failures.get(name)?.code ?? 'CANCELLED') !== 'CANCELLED';
+    const waiting = new Set<string>();
+    // Layer by layer, so that a provider comes before those that build on it.
+    for (const name of view.layers.flat()) {
+      const one =
+        notBegun.includes(name) && !hasFailed(name) ? view.work.find((work) => work.name === name) : undefined;
+      const provider = Object.values(one?.stack.integrate ?? {}).find((by) => waiting.has(by) || hasFailed(by));
+      if (!one || provider === undefined) continue;
+      waiting.add(name);
+      const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
+      this.#settleAs(judged, one.at, { kind: 'waiting', provider });
     }
   }
 
@@ -526,9 +556,12 @@ export class Surface {
       : one.diff.situation === 'drift' && one.diff.changes.length > 0
         ? { kind: 'healed', healsInARow: 1, changes: one.diff.changes.length }
         : { kind: 'deployed' };
-    const newest = one.at.revision.commit;
-    const verified = verificationOf(this.house, null, newest);
-    settleStack(this.house, one.name, { judged, newest, verified, outcome, failures: 0 });
+    this.#settleAs(judged, one.at, outcome);
+  }
+
+  #settleAs(judged: Judged, { revision }: FleetAt, outcome: Outcome): void {
+    const verified = verificationOf(this.house, null, revision.commit);
+    settleStack(this.house, judged.name, { judged, newest: revision.commit, verified, outcome, failures: 0 });
   }
 
   status(): readonly StackStatus[] {

@@ -29,7 +29,7 @@ import { isHeld } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
 import { rollBack } from '../operations/rollback.ts';
-import { healsOf, settleStack } from '../operations/settle-stack.ts';
+import { healsOf, settleStack, untouchedOutcome } from '../operations/settle-stack.ts';
 import { cutOf, sweepHookJobs, type TakenUp } from '../operations/steps/run-hook.ts';
 import { comingOf, type Judged, type Surveyed } from '../operations/survey.ts';
 import { formatTakenUp, stacksLeft, takeUp } from '../operations/take-up.ts';
@@ -584,15 +584,7 @@ export class Controller {
   }
 
   #settleJudged(one: Judged): Answer {
-    const hold = this.#holdOf(one.stack);
-    if (hold) return this.#settle(one.name, one, { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs });
-    if (one.diff.changes.length > 0)
-      return this.#settle(one.name, one, {
-        kind: 'drift-found',
-        policy: one.stack.drift === 'off' ? 'off' : 'warn',
-        changes: one.diff.changes.length,
-      });
-    return this.#settle(one.name, one, { kind: 'in-sync' });
+    return this.#settle(one.name, one, untouchedOutcome(one, this.#holdOf(one.stack)));
   }
 
   #missingProvider(stack: LoadedStack): string | null {

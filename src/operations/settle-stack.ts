@@ -1,4 +1,5 @@
 // Settle stack: the one place where the outcome of a pass over a stack becomes conditions and at most one event, whoever made the pass.
+import type { Hold } from '../core/state/applied.ts';
 import type { StackEvent } from '../core/status/event.ts';
 import { isSilent } from '../core/status/fault-reason.ts';
 import { recentHeals } from '../core/status/heal.ts';
@@ -13,6 +14,14 @@ export interface SettledStack {
 
 export const healsOf = ({ store }: House, stack: string): readonly number[] =>
   (store.value(`heals/${stack}`) as number[] | null) ?? [];
+
+/** What is to be said of a stack that nothing is done to: it is held, it has drifted and is left so, or it is in sync. */
+export function untouchedOutcome({ stack, diff }: Judged, hold: Hold | null): Outcome {
+  if (hold) return { kind: hold.kind, reason: hold.reason, untilMs: hold.untilMs };
+  const changes = diff.changes.length;
+  if (changes > 0) return { kind: 'drift-found', policy: stack.drift === 'off' ? 'off' : 'warn', changes };
+  return { kind: 'in-sync' };
+}
 
 /** `newest`: the newest verified revision, for a stack that was not judged. The conditions speak of the commit that was judged, since a
  * newer one may have come meanwhile; a rolled back stack's speak of the one that was refused. */

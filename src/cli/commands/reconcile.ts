@@ -65,6 +65,7 @@ async function onePass({ io, json, stop, now }: CommandContext, desk: Surface, s
   // A pass from here uninstalls nothing: that is for an apply, which asks.
   const shown = { ...view, gone: { ...view.gone, removable: [], guard: null } };
   io.words(formatPlan(io.inWords, shown));
+  if (!view.denied) desk.settleLeftOut(shown);
   const progress = await progressOf(io, 'people');
   const note = (line: string): void => io.words(oneLine(line));
   const result = await desk.apply(shown, { signal: now, stop, progress, trigger: 'cli', prune: false, note });
