@@ -117,3 +117,38 @@ it('what was not begun since its provider failed has a row that names that provi
   expect((await run('apply --yes')).err).toMatch(/\n3 deployed\n$/);
   expect(await conditions('last')).toContain('Ready True Succeeded');
 });
+
+describe('plan --detailed-exitcode', () => {
+  it('ends with 2 when an apply would only finish a deploy', async () => {
+    const { sim, run } = await fleet();
+    await run('apply --yes');
+    const applied = sim.house.store.applied('shop')!;
+    sim.house.store.putAttempt({
+      stack: 'shop',
+      digest: applied.desired.digest,
+      revision: applied.revision,
+      count: 1,
+      startedAtMs: sim.clock.nowMs(),
+      operation: 'update',
+      completedPhases: [],
+      converged: false,
+      lastFault: null,
+    });
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringContaining('Plan: 1 deploy to finish')]);
+    expect((await run('plan')).code).toBe(0);
+    expect((await run('apply --yes')).err).toMatch(/1 deployed/);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('ends with 2 when an apply would only remember a stack', async () => {
+    const { sim, run } = await fleet();
+    await run('apply --yes');
+    const applied = sim.house.store.applied('shop')!;
+    sim.house.store.putApplied({ ...applied, hooks: 'other' });
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringContaining('Plan: 1 stack to remember')]);
+    expect((await run('apply --yes')).err).toMatch(/1 deployed/);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+});

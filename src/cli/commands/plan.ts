@@ -12,7 +12,10 @@ export const command: Command = {
   arity: [0, 10_000],
   flags: {
     out: { type: 'string', value: 'FILE', help: 'save the plan for `windlass apply FILE`' },
-    'detailed-exitcode': { type: 'boolean', help: 'exit with 2 when there are changes' },
+    'detailed-exitcode': {
+      type: 'boolean',
+      help: 'exit with 2 when an apply would do anything, be it only to finish or to remember a deploy',
+    },
     steps: { type: 'boolean', help: 'also show every step of every stack' },
   },
   async run({ io, json, flags, args, surface }) {
@@ -32,6 +35,8 @@ export const command: Command = {
     }
     const error = errorExit(view);
     if (error !== EXIT.done) return error;
-    return flags['detailed-exitcode'] && hasChanges(view) ? EXIT.changes : EXIT.done;
+    // What is to be finished or remembered goes through a whole deploy: it waits, writes files and may run hooks.
+    const acts = view.work.length > 0 || hasChanges(view);
+    return flags['detailed-exitcode'] && acts ? EXIT.changes : EXIT.done;
   },
 };
