@@ -277,6 +277,15 @@ export class Surface {
     return new Map(left.sort().map((name) => [name, describeLeft(this.bench, name)]));
   }
 
+  /** Why the newest commit is not accepted: HISTORY_REWRITTEN or NOT_VERIFIED; null when it may be taken. Then nothing of it is carried out,
+   * whatever its requests say. A fault of the repository is thrown: it decides nothing. */
+  async deniedTip(): Promise<Fault | null> {
+    const tip = await this.house.source.fetch();
+    const broken = await brokenLineage(this.house, tip);
+    if (broken || (this.house.trust?.deploy ?? 'none') === 'none') return broken;
+    return unverified(this.bench, await this.bench.reader.read(tip));
+  }
+
   async #denied(at: FleetAt): Promise<Fault | null> {
     return (await brokenLineage(this.house, at.revision.commit)) ?? (await unverified(this.bench, at));
   }

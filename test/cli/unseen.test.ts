@@ -42,7 +42,7 @@ describe('text of others', () => {
     for (const args of [[], [view.id]])
       await command.run({
         ...{ io: painter, json: false, flags: {}, args },
-        surface: async () => ({ requests: async () => [view] }),
+        surface: async () => ({ deniedTip: async () => null, requests: async () => [view] }),
       } as never);
     expect(lines).toHaveLength(2);
     for (const told of lines) expect(told).not.toMatch(HIDDEN);
@@ -59,7 +59,7 @@ describe('text of others', () => {
     const names = ['one', `requests/${'x'.repeat(190)}.yaml`, 'three'];
     await command.run({
       ...{ io: painter, json: false, flags: {}, args: [] },
-      surface: async () => ({ requests: async () => names.map(view) }),
+      surface: async () => ({ deniedTip: async () => null, requests: async () => names.map(view) }),
     } as never);
     expect(lines.map((line) => line.indexOf('succeeded'))).toEqual([-1, 48, 212, 48]);
     expect(lines[2]).toContain(names[1]);

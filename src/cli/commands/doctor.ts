@@ -4,7 +4,6 @@ import { asFault, Fault } from '../../core/fault.ts';
 import { helpOf } from '../../core/state/trust/authority.ts';
 import { inOneLine } from '../../core/state/trust/unseen.ts';
 import { formatAge } from '../../core/status/format-condition.ts';
-import { deniedTip } from '../../surface/denied-tip.ts';
 import type { ListedArchive, Surface } from '../../surface.ts';
 import type { Command } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -190,7 +189,7 @@ const look = {
   async trust(desk: Surface, tip: string): Promise<string> {
     const { trust } = desk.house;
     const acceptable = async (): Promise<void> => {
-      const denied = tip === '' ? null : await deniedTip(desk.bench);
+      const denied = tip === '' ? null : await desk.deniedTip();
       if (denied === null) return;
       const { why, help } = deniedInWords(denied, trust?.deploy ?? 'none');
       throw new Unfit(why, help);

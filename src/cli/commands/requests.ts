@@ -2,7 +2,6 @@
 import { LEFT_BRANCH } from '../../core/request/life.ts';
 import { helpOf, type IgnoredCode } from '../../core/state/trust/authority.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
-import { deniedTip } from '../../surface/denied-tip.ts';
 import { formatDiscard, formatDiscarded, type RequestView } from '../../surface.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
@@ -33,7 +32,7 @@ export const command: Command = {
       io.words(`there is no request ${id}`);
       return EXIT.usage;
     }
-    const denied = shown.length === 0 ? null : await deniedTip(desk.bench);
+    const denied = shown.length === 0 ? null : await desk.deniedTip();
     if (denied !== null) {
       const { why, help } = deniedInWords(denied, desk.house.trust?.deploy ?? 'none');
       io.words(`${io.inWords.paint('red', why)}\n  help     ${help}`);
