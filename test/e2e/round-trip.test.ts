@@ -356,7 +356,7 @@ describe('the round trip', () => {
       ...['recover', '--archive', archive, '--stacks', `${DB},${SSO}`],
       ...['--rename', `${DB}=${second(DB)}`, '--rename', `${SSO}=${second(SSO)}`],
     );
-    const group = JSON.parse((await windlass('backups', 'show', archive)).out) as {
+    const group = JSON.parse((await windlass('backups', 'show', archive, '-o', 'json')).out) as {
       manifest: { members: { stack: string; archive: string }[] };
     };
     const ofWeb = group.manifest.members.find((one) => one.stack === WEB)!.archive;
