@@ -239,10 +239,13 @@ export class SftpDouble {
 }
 
 function keyPair() {
-  const pem = ssh2.utils.generateKeyPairSync('ed25519').private;
-  const parsed = ssh2.utils.parseKey(pem);
-  if (parsed instanceof Error) throw parsed;
-  return { pem, parsed };
+  // About one key of some hundreds that ssh2 makes it cannot read itself.
+  for (let tries = 1; ; tries++) {
+    const pem = ssh2.utils.generateKeyPairSync('ed25519').private;
+    const parsed = ssh2.utils.parseKey(pem);
+    if (!(parsed instanceof Error)) return { pem, parsed };
+    if (tries === 5) throw parsed;
+  }
 }
 
 const attrsOf = ({ mode, uid, gid, size, atimeMs, mtimeMs }: Stats) => ({
