@@ -15,6 +15,7 @@ import {
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
 import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
 import { restore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
+import { accept } from '../../src/operations/lineage.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { changesOf, doWork, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
 import { itemsOf } from '../../src/operations/trust/work-items.ts';
@@ -355,6 +356,21 @@ describe('a move', () => {
     expect(itemsOf(world.sim.house, 'q1').find((one) => one.item === 'shop')?.state).toMatch(
       /^taken away; its volumes are orphaned, and git still declares it: `git rm -r stacks\/shop`/,
     );
+  });
+
+  it('holds the name of the source also where what git declares under it cannot be read', async () => {
+    const world = await shop();
+    const plan = await planned(world, request);
+    world.sim.source.push({ ...FILES, 'stacks/shop/stack.yaml': 'kind: [' });
+    await world.sim.run(accept(world.sim.house, await world.sim.source.fetch()));
+    await run(world, plan, { archiveLive: stopping(world) });
+    world.sim.source.push(FILES);
+    const at = await world.bench.reader.read(await world.sim.source.fetch());
+    const hold = holdOf(at.fleet.stacks.get('shop')!, world.sim.house.store.holds('shop'), world.sim.clock.nowMs());
+    expect(hold).toMatchObject({
+      kind: 'held',
+      reason: expect.stringMatching(/^it was moved to shop2: take its decl/),
+    });
   });
 
   it('leaves the source as it is when the target does not come up', async () => {

@@ -370,10 +370,15 @@ async function runAgain(bench: Workbench, { stack, archive }: ClonePlan, moving:
 async function retire(bench: Workbench, { stack, target }: ClonePlan, { id, signal, save }: Moving): Promise<void> {
   const { store, clock } = bench.house;
   leaveAtRest(bench, stack);
-  const declared = (await liveFleet(bench))?.fleet.stacks.get(stack);
+  const fleet = (await liveFleet(bench))?.fleet;
+  const declared = fleet?.stacks.get(stack);
+  // As soon as that can be read again it would come up.
+  const isUnread = fleet?.broken.has(stack) || fleet?.diagnostics.some(({ severity }) => severity === 'error');
   const cure = declared
     ? `${removalOf(declared)}, or resume ${stack} to have it beside ${target}, on its old volumes; any change of it in git brings it up so too`
-    : '';
+    : isUnread
+      ? `take its declaration, which cannot be read now, out of git, or resume ${stack} to have it beside ${target}, on its old volumes`
+      : '';
   const hold: Hold = {
     kind: 'held',
     reason: `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`,
@@ -387,10 +392,10 @@ async function retire(bench: Workbench, { stack, target }: ClonePlan, { id, sign
     store.putHold(stack, hold);
     await takenAway(bench, applied, `request ${id}`, signal);
   }
-  if (!declared) store.deleteHold(stack, 'held', '');
+  if (cure === '') store.deleteHold(stack, 'held', '');
   // Whatever was on record of the stack went with it.
   else store.putHold(stack, hold);
-  const state = `taken away; its volumes are orphaned${declared ? `, and git still declares it: ${cure}` : ''}`;
+  const state = `taken away; its volumes are orphaned${cure === '' ? '' : `, and git still declares it: ${cure}`}`;
   save({ source: { stack, state } });
 }
 
