@@ -4,7 +4,7 @@ import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Applied, Hold } from '../core/state/applied.ts';
 import type { Store } from '../ports/store.ts';
 import { forgetMade, madeCommit, releaseMadePins } from './archive/archive-source.ts';
-import { putGeneration } from './archive/generations.ts';
+import { forgetVolumes } from './archive/generations.ts';
 import { forgetInstalling, leftOf } from './gone.ts';
 
 const RESTORED = 'restored from archive ';
@@ -18,7 +18,7 @@ export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held'
 /** After the last of it was taken away: neither what it was made of nor where its data lay is needed by anybody. `isDataGone` false: its volumes
  * are still there, under names that a stack of this name is to find. */
 export function forgetByRequest(store: Store, stack: string, isDataGone: boolean): void {
-  if (isDataGone) putGeneration(store, stack, null);
+  if (isDataGone) forgetVolumes(store, stack);
   forgetMade(store, stack, new Set());
   releaseMadePins(store);
   for (const about of ['refused', 'previous']) store.deleteValue(`${about}/${stack}`);

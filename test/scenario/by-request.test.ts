@@ -26,6 +26,14 @@ const FILES = {
   'stacks/shop/stack.yaml': 'apiVersion: windlass/v1\nkind: Stack\n',
 };
 const CONTAINER = 'shop2-web-1';
+const purgeOf = (stack: string): Purge => ({
+  apiVersion: 'windlass/v1',
+  kind: 'Purge',
+  stack,
+  volumes: 'all',
+  reason: 'no longer needed',
+  expires: '2030-01-01T00:00:00Z',
+});
 
 describe('a stack that lives by a request', () => {
   const ends: (() => unknown)[] = [];
@@ -216,17 +224,9 @@ describe('a stack that lives by a request', () => {
     expect(shown()).toEqual([]);
   });
 
-  const asked = (stack: string): Purge => ({
-    apiVersion: 'windlass/v1',
-    kind: 'Purge',
-    stack,
-    volumes: 'all',
-    reason: 'no longer needed',
-    expires: '2030-01-01T00:00:00Z',
-  });
   const purged = async (world: RestoreWorld) => {
     const { house, look } = world.bench;
-    const facts = await world.sim.run(planPurge(house, look, asked('shop2'), never));
+    const facts = await world.sim.run(planPurge(house, look, purgeOf('shop2'), never));
     return facts.kind === 'wait' ? facts.why : await world.sim.run(purge(house, facts.plan, never));
   };
   const names = (world: RestoreWorld) => new Surface(world.sim.house).status().map(({ name }) => name);
@@ -318,6 +318,43 @@ describe('a stack that lives by a request', () => {
 });
 
 describe('a stack that was restored', () => {
+  it('and whose volumes were purged since has the folders that were restored, when git declares it again', async () => {
+    const world = new RestoreWorld();
+    try {
+      const { house } = world.sim;
+      const files = {
+        ...FILES,
+        'stacks/shop/compose.yaml': COMPOSE.replace('"data:/data"', '"data:/data", "./conf:/conf"'),
+      };
+      const push = async (next: Record<string, string | null>) => {
+        world.sim.source.push(next);
+        await world.sim.run(accept(house, await house.source.fetch()));
+      };
+      await push(files);
+      await world.sim.apply();
+      const archive = await world.archive('shop', {
+        volumes: { data: 'old' },
+        folders: { 'stacks/shop/conf': 'old conf' },
+      });
+      const answer = await world.sim.run(planRestore(world.bench, { stack: 'shop', archive }, never));
+      if (answer.kind === 'wait') throw new Error(answer.why);
+      await world.sim.run(restore(world.bench, answer.plan, { signal: never, backup: world.backup, id: 'r1' }));
+      const { folders } = generationOf(house.store, 'shop')!;
+      expect(Object.keys(folders)).toHaveLength(1);
+      await push({ 'stacks/shop': null });
+      const surface = new Surface(house);
+      const { gone } = await surface.prunable(['shop']);
+      await world.sim.run(surface.prune(gone.digest, never, never, ['shop']));
+      const facts = await world.sim.run(planPurge(house, world.bench.look, purgeOf('shop'), never));
+      if (facts.kind === 'wait') throw new Error(facts.why);
+      await world.sim.run(purge(house, facts.plan, never));
+      expect([...world.sim.world.engine.volumes.keys()]).toEqual([]);
+      expect(generationOf(house.store, 'shop')).toEqual({ volumes: {}, folders });
+    } finally {
+      world.dispose();
+    }
+  });
+
   it.each(['apply', 'take'] as const)('is held no more once a commit has ended that, by %s', async (how) => {
     const world = new RestoreWorld();
     try {

@@ -21,6 +21,12 @@ export function putGeneration(store: Store, stack: string, generation: Generatio
   else store.putValue(generationKey(stack), generation);
 }
 
+/** After the last of its volumes is gone. Its folders may hold data that nobody asked to be removed. */
+export function forgetVolumes(store: Store, stack: string): void {
+  const { folders } = generationOf(store, stack) ?? NO_GENERATION;
+  putGeneration(store, stack, Object.keys(folders).length === 0 ? null : { volumes: {}, folders });
+}
+
 /** What the other one does not name stays where it is. */
 export const mergeGenerations = (before: Generation | null, after: Generation): Generation => ({
   volumes: { ...before?.volumes, ...after.volumes },

@@ -5,7 +5,7 @@ import type { LoadedFleet } from '../../core/spec/loaded.ts';
 import type { Purge } from '../../core/spec/request.ts';
 import type { Observed, ObservedVolume } from '../../core/state/observed.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
-import { forgetKept, putGeneration } from '../archive/generations.ts';
+import { forgetKept, forgetVolumes } from '../archive/generations.ts';
 import { liveFleet } from '../archive/plan-restore.ts';
 import { forgetByRequest, wasMade } from '../by-request.ts';
 import { everDeployed, leftOf } from '../gone.ts';
@@ -134,7 +134,7 @@ async function forgetEmptied(house: House, stack: string): Promise<void> {
   const project = record?.project ?? stack;
   const { observed } = await new Look(house.runtime).fresh('known');
   if ([...observed.containers, ...observed.volumes].some((one) => one.project === project)) return;
-  if (record === undefined) putGeneration(store, stack, null);
+  if (record === undefined) forgetVolumes(store, stack);
   else if (wasMade(store, record)) forgetByRequest(store, stack, true);
 }
 
