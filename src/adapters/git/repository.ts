@@ -5,7 +5,7 @@ import { Fault } from '../../core/fault.ts';
 import type { Listing } from '../../core/state/listing.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { CommitFacts, SignedObject, Source, SourceSpec } from '../../ports/source.ts';
-import { ProcessError, type Programs, run, spawnStream } from '../process/run.ts';
+import { ProcessError, type Programs, type RunOutput, run, spawnStream } from '../process/run.ts';
 import { CatFileReader } from './cat-file-reader.ts';
 import { parseCommitFacts } from './commit-reader.ts';
 import {
@@ -535,7 +535,7 @@ class GitSource implements Source {
 
   async #askDescends(descendant: string, ancestor: string): Promise<boolean> {
     const { dir } = this.#mirror;
-    const { exitCode, stderr } = await this.#programs
+    const done = await this.#programs
       .run({
         program: 'git',
         args: [...mirrorArguments(dir), 'merge-base', '--is-ancestor', ancestor, descendant],
@@ -547,17 +547,17 @@ class GitSource implements Source {
       .catch((error: unknown) => {
         throw faultOfProcess(this.spec.name, error);
       });
-    if (exitCode === 0) return true;
-    if (exitCode === 1) return false;
+    if (done.exitCode === 0) return true;
+    if (done.exitCode === 1) return false;
     // An ancestor that the mirror does not have at all is none.
-    if (/Not a valid (commit|object) name/i.test(stderr)) return false;
-    throw new Fault('GIT_OBJECT_MISSING', `${this.spec.name}: ${stderr.split('\n')[0] ?? ''}`);
+    if (/Not a valid (commit|object) name/i.test(done.stderr)) return false;
+    throw this.#refused(done);
   }
 
   /** Lines of a reading call of git. */
   async #ask(args: readonly string[]): Promise<readonly string[]> {
     const { dir } = this.#mirror;
-    const { exitCode, stdout, stderr } = await this.#programs
+    const done = await this.#programs
       .run({
         program: 'git',
         args: [...mirrorArguments(dir), ...args],
@@ -570,8 +570,15 @@ class GitSource implements Source {
       .catch((error: unknown) => {
         throw faultOfProcess(this.spec.name, error);
       });
-    if (exitCode !== 0) throw new Fault('GIT_OBJECT_MISSING', `${this.spec.name}: ${stderr.split('\n')[0] ?? ''}`);
-    return stdout.split('\n').filter((line) => line !== '');
+    if (done.exitCode !== 0) throw this.#refused(done);
+    return done.stdout.split('\n').filter((line) => line !== '');
+  }
+
+  /** That git was ended from outside says nothing of what it was asked. */
+  #refused({ signal, stderr }: Pick<RunOutput, 'signal' | 'stderr'>): Fault {
+    const { name } = this.spec;
+    if (signal !== null) return new Fault('GIT_UNREACHABLE', `${name}: git was ended by ${signal} while it read`);
+    return new Fault('GIT_OBJECT_MISSING', `${name}: ${stderr.split('\n')[0] ?? ''}`);
   }
 
   async #ownRef(ref: string): Promise<string | null> {
