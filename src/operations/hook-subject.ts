@@ -39,7 +39,7 @@ export async function deployedSubject(bench: Workbench, applied: Applied, signal
 const AGAIN_MS = 1_000;
 /** Proved: the source answered that it has no such object, or this Windlass itself cannot read any more what the commit says. That a program
  * ended without an answer proves nothing, and of Compose it cannot be told apart from what it says of a file. */
-const isLost = (error: unknown): error is Error =>
+export const isLost = (error: unknown): error is Error =>
   error instanceof InvalidStack
     ? !isOfCompose(error)
     : error instanceof Fault &&

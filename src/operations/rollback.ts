@@ -4,7 +4,7 @@ import { Fault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { isSilent } from '../core/status/fault-reason.ts';
 import type { FleetAt } from './fleet-at.ts';
-import { stackAt } from './hook-subject.ts';
+import { isLost, stackAt } from './hook-subject.ts';
 import { InvalidStack } from './resolve.ts';
 import type { Judged } from './survey.ts';
 import { type Refused, refusedKey, type Workbench } from './workbench.ts';
@@ -52,7 +52,7 @@ async function asksForOther(bench: Workbench, stack: string, at: FleetAt, applie
     if (before?.sourceDigest === wanted.sourceDigest) return false;
   } catch (error) {
     // Lost from the repository, as after a forced push: there is no way back to it.
-    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    if (isLost(error)) return false;
     throw error;
   }
   try {

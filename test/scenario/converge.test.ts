@@ -1,6 +1,7 @@
 // Whole corridor on the simulated world: load → resolve → observe → diff → plan → converge → settle → record.
 import { afterEach, describe, expect, it } from 'vitest';
 import { behaviours } from '../../src/adapters/sim/behaviour.ts';
+import { Fault } from '../../src/core/fault.ts';
 import { everDeployed, goneOf } from '../../src/operations/gone.ts';
 import { manualRollback, rollbackTarget } from '../../src/operations/rollback.ts';
 import { settleStack } from '../../src/operations/settle-stack.ts';
@@ -87,9 +88,18 @@ describe('converging', () => {
     const newest = await sim.source.fetch();
     const at = await sim.bench.reader.read(newest);
     expect(await rollbackTarget(sim.bench, 'shop', at)).toBe(second);
-    sim.source.lose(second);
     sim.crash();
-    expect(await rollbackTarget(sim.bench, 'shop', await sim.bench.reader.read(newest))).toBe(first);
+    // That git did not answer is no proof that it is lost, and there is another way back than the one that was meant.
+    const { commit } = sim.source;
+    sim.source.commit = async (id) => {
+      if (id === second) throw new Fault('GIT_OBJECT_MISSING', 'fleet: fatal: out of memory');
+      return commit.call(sim.source, id);
+    };
+    const again = await sim.bench.reader.read(newest);
+    await expect(rollbackTarget(sim.bench, 'shop', again)).rejects.toThrow('out of memory');
+    sim.source.commit = commit;
+    sim.source.lose(second);
+    expect(await rollbackTarget(sim.bench, 'shop', again)).toBe(first);
   });
 
   it('a stack whose first deploy never ended well is taken away when it leaves the fleet', async () => {
