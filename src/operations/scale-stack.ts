@@ -46,6 +46,8 @@ export async function scaleStack(
   const revision = judged.at.revision.commit;
   const done: Scaled[] = [];
   const hooks: HookRecord[] = [];
+  /** Whether or not that can be written down. */
+  let isDone = false;
   const record: RunRecord = {
     id: clock.id(),
     stack: judged.name,
@@ -70,6 +72,17 @@ export async function scaleStack(
     };
     const options = { signal, attempt: record.startedAtMs, ended };
     await withHooks(bench, { ...judged, runs: 'this' }, 'scale', options, scaleAll);
+    isDone = true;
+    recordNow({ endedAtMs: clock.nowMs(), outcome: 'succeeded' });
+    store.appendEvent({
+      atMs: clock.nowMs(),
+      stack: judged.name,
+      level: 'info',
+      reason: 'ScaledByHand',
+      message: done.map(lineOf).join(', '),
+      revision,
+    });
+    return done;
 
     async function scaleAll(): Promise<void> {
       // After the hooks: they may have left another count than there was.
@@ -93,6 +106,7 @@ export async function scaleStack(
       }
     }
   } catch (error) {
+    if (isDone) throw error;
     const { code, message } = asFault(error, 'ENGINE_REFUSED');
     const outcome = code === 'CANCELLED' || signal.aborted ? 'cancelled' : 'failed';
     recordNow({ endedAtMs: clock.nowMs(), outcome, message: house.redact(message) });
@@ -100,17 +114,6 @@ export async function scaleStack(
   } finally {
     leases.release();
   }
-  // It is done, whether or not that can be written down.
-  recordNow({ endedAtMs: clock.nowMs(), outcome: 'succeeded' });
-  store.appendEvent({
-    atMs: clock.nowMs(),
-    stack: judged.name,
-    level: 'info',
-    reason: 'ScaledByHand',
-    message: done.map(lineOf).join(', '),
-    revision,
-  });
-  return done;
 }
 
 const lineOf = ({ service, before, after }: Scaled): string => `${service}: ${before} → ${after}`;

@@ -7,6 +7,7 @@ import { Fault } from '../../src/core/fault.ts';
 import type { RunRecord } from '../../src/core/status/event.ts';
 import { byHand } from '../../src/operations/by-hand.ts';
 import { runByHand } from '../../src/operations/hook-by-hand.ts';
+import { isHeld } from '../../src/operations/leases.ts';
 import { manualRollback } from '../../src/operations/rollback.ts';
 import { scaleStack } from '../../src/operations/scale-stack.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
@@ -292,6 +293,8 @@ describe('the phases of an operation', () => {
     const [judged] = await sim.survey();
     if (judged?.kind !== 'judged') throw new Error('not judged');
     sim.house.store.appendEvent = () => {
+      // Without the lease somebody else would take its run for one that was cut.
+      if (!isHeld(sim.house, 'shop')) throw new Error('the lease is gone');
       throw new Error('the disk is full');
     };
     const scaling = scaleStack(sim.bench, judged, new Map([['web', 3]]), new AbortController().signal);
