@@ -10,6 +10,12 @@ export async function deskOf({ clone }: Pick<CommandContext, 'clone'>): Promise<
   return new CloneDesk(await clone());
 }
 
+/** Null where there is no clone around us. */
+export async function deskIfThere(context: Pick<CommandContext, 'clone'>): Promise<CloneDesk | null> {
+  const { unlessRefused } = await import('../surface/clone-desk.ts');
+  return deskOf(context).catch(unlessRefused);
+}
+
 const TEACH = `
   ssh      git config gpg.format ssh
            git config user.signingkey ~/.ssh/id_ed25519.pub

@@ -434,8 +434,9 @@ export class CloneDesk {
   }
 }
 
-function unlessRefused(error: unknown): null {
-  if (error instanceof Fault && error.code === 'CLONE_REFUSED') return null;
+/** Null where what is asked for is not there. Where git failed, which its own words tell, that is not known. */
+export function unlessRefused(error: unknown): null {
+  if (error instanceof Fault && error.code === 'CLONE_REFUSED' && !('log' in error.data)) return null;
   throw error;
 }
 

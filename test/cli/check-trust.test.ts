@@ -1,6 +1,6 @@
 // `windlass check` on what a branch makes of trust/, and in clones as the CI of a forge leaves them.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openClone } from '../../src/adapters/git/clone.ts';
@@ -15,7 +15,7 @@ const people = new People();
 afterAll(() => people.close());
 
 /** In this process, for what starts one takes seconds on a busy machine. */
-async function check(): Promise<Ran> {
+async function check(folder = people.fleet): Promise<Ran> {
   const house = await openHouse({
     stateDir: mkdtempSync(join(people.folder, 'scratch-')),
     source: { name: 'main', url: people.fleet, ref: 'HEAD' },
@@ -23,7 +23,7 @@ async function check(): Promise<Ran> {
   });
   try {
     const sim = { house, run: (work: Promise<number>) => work } as unknown as SimHouse;
-    return await windlass(sim, ['check'], { clone: () => openClone({ folder: people.fleet, run, env: people.env }) });
+    return await windlass(sim, ['check'], { clone: () => openClone({ folder, run, env: people.env }) });
   } finally {
     await house.close();
   }
@@ -147,6 +147,32 @@ describe('windlass check in the clone of a CI', () => {
     people.git('checkout', '-q', '--detach');
     expect(started(people.fleet)).toMatchObject({ code: 5, out: expect.stringMatching(/against origin\/main/) });
   }, 60_000);
+
+  it('does not take a clone that git refuses to read for none', async () => {
+    const folder = people.file('refused');
+    mkdirSync(folder);
+    writeFileSync(join(folder, '.git'), 'gitdir: /nowhere\n');
+    const { code, err } = await check(folder);
+    expect(code).not.toBe(0);
+    expect(err).toMatch(/error\[CLONE_REFUSED\]: git does not read the clone around .*\n(?:.*\n)*? {2}\| fatal: /);
+  });
+
+  it('does not take a base that git fails to read for one where nothing was trusted', async () => {
+    people.commitFile('trust/policy/v0003.yaml', 'of main alone\n');
+    const tree = people.git('rev-parse', 'HEAD:trust/policy');
+    people.git('update-ref', 'refs/remotes/origin/main', 'HEAD');
+    people.git('reset', '-q', '--hard', main);
+    people.commitFile('trust/policy/v0002.yaml', `${people.read('trust/policy/v0002.yaml')}# mine\n`);
+    const path = people.at(`.git/objects/${tree.slice(0, 2)}/${tree.slice(2)}`);
+    renameSync(path, `${path}-away`);
+    try {
+      const { code, err } = await check();
+      expect([code, err]).toEqual([3, expect.stringMatching(/error\[CLONE_REFUSED\]: git ls-tree failed/)]);
+    } finally {
+      renameSync(`${path}-away`, path);
+      people.git('update-ref', 'refs/remotes/origin/main', main);
+    }
+  });
 
   it('finds the clone from a folder below its top', () => {
     expect(started(people.at('stacks/shop'))).toMatchObject({ code: 0, out: '1 stack, 0 errors; 0 requests\n' });

@@ -49,6 +49,8 @@ export interface CloneGit {
   try(args: readonly string[], input?: string | Uint8Array): Promise<RunOutput>;
   /** Throws a CLONE_REFUSED Fault with the words of git. */
   must(args: readonly string[], input?: string | Uint8Array): Promise<RunOutput>;
+  /** Null where git answers that there is none; that it did not answer is thrown. */
+  find(args: readonly string[]): Promise<string | null>;
   bytes(args: readonly string[], input?: string, most?: number): Promise<RunOutput<Uint8Array>>;
   /** Makes an object; `isSigned` says whose fault a failure most likely is. */
   sign(args: readonly string[], message: string, isSigned: boolean): Promise<RunOutput>;
@@ -130,6 +132,12 @@ export function openCloneGit(options: {
       if (done.exitCode !== 0) throw refused(args, done);
       return done;
     },
+    async find(args) {
+      const done = await attempt(args);
+      if (done.exitCode === 1) return null;
+      if (done.exitCode !== 0) throw refused(args, done);
+      return done.stdout.replace(/\n$/, '');
+    },
     async bytes(args, input, most = MOST_BYTES) {
       const done = await run({
         ...call(args, { maxOutputBytes: most, ...(input === undefined ? {} : { input }) }),
@@ -147,7 +155,7 @@ export function openCloneGit(options: {
   };
 }
 
-const lastLines = (text: string): readonly string[] => text.trimEnd().split('\n').slice(-12);
+export const lastLines = (text: string): readonly string[] => text.trimEnd().split('\n').slice(-12);
 
 /** Git's own words, and for what people meet most often which words they mean. First match wins. */
 const MEANINGS: readonly (readonly [RegExp, string])[] = [

@@ -2,7 +2,7 @@
 // clean-up of the person's changes a statement, and nothing that is staged slips into it.
 import { lstat, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { Fault } from '../../core/fault.ts';
 import type {
   Clone,
@@ -15,7 +15,7 @@ import type {
   NewTag,
 } from '../../ports/clone.ts';
 import { type Run, run } from '../process/run.ts';
-import { type CloneGit, openCloneGit } from './clone-git.ts';
+import { type CloneGit, lastLines, openCloneGit } from './clone-git.ts';
 import { signingOf } from './clone-signing.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -46,8 +46,14 @@ export async function openClone({ folder, run, env }: CloneOptions): Promise<Clo
     '--show-object-format',
     '--is-shallow-repository',
   ]);
-  if (found.exitCode !== 0)
+  if (found.exitCode !== 0) {
+    // Git refuses also one that is there, such as one that belongs to somebody else.
+    if (await isBelowClone(folder))
+      throw new Fault('CLONE_REFUSED', `git does not read the clone around ${folder}`, {
+        data: { log: lastLines(found.stderr) },
+      });
     throw new Fault('CLONE_REFUSED', `${folder} is no work tree of git; run this in your clone of the fleet`);
+  }
   const [top = '', gitDir = '', format = '', shallow] = found.stdout.split('\n');
   if (format !== 'sha1')
     throw new Fault(
@@ -58,6 +64,13 @@ export async function openClone({ folder, run, env }: CloneOptions): Promise<Clo
     run,
     env,
   });
+}
+
+async function isBelowClone(folder: string): Promise<boolean> {
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    if ((await lstat(join(at, '.git')).catch(() => null)) !== null) return true;
+    if (dirname(at) === at) return false;
+  }
 }
 
 /** The clone around this process, with the environment of who started it. */
@@ -192,14 +205,12 @@ class GitClone implements Clone {
     );
   }
 
-  async mergeBase(one: string, other: string): Promise<string | null> {
-    const { exitCode, stdout } = await this.#git.try(['merge-base', '--end-of-options', one, other]);
-    return exitCode === 0 ? oneLine(stdout) : null;
+  mergeBase(one: string, other: string): Promise<string | null> {
+    return this.#git.find(['merge-base', '--end-of-options', one, other]);
   }
 
-  async firstParent(commit: string): Promise<string | null> {
-    const { exitCode, stdout } = await this.#git.try(['rev-parse', '--verify', '--quiet', `${commit}^1^{commit}`]);
-    return exitCode === 0 ? oneLine(stdout) : null;
+  firstParent(commit: string): Promise<string | null> {
+    return this.#git.find(['rev-parse', '--verify', '--quiet', `${commit}^1^{commit}`]);
   }
 
   async descends(commit: string, ancestor: string): Promise<boolean> {

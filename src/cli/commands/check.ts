@@ -1,13 +1,12 @@
 // `windlass check`: for the CI of a pull request, in a clone with its whole history and no engine: is what is declared right, and what do
 // the requests of HEAD still lack, and does it leave alone what is trusted. Never says that a request will run: what is revoked, claimed or
 // rewritten only the controller knows.
-import { Fault } from '../../core/fault.ts';
 import { helpOf } from '../../core/state/trust/authority.ts';
 import { idOfPath } from '../../core/state/trust/request-file.ts';
 import type { RequestHere } from '../../surface/clone-desk.ts';
 import { type Command, UsageError } from '../command.ts';
 import { EXIT } from '../exit.ts';
-import { deskOf } from '../own-clone.ts';
+import { deskIfThere, deskOf } from '../own-clone.ts';
 import { formatDiagnostic, inReadingOrder, plural } from '../views/diagnostic.ts';
 import { formatPlan, planJson } from '../views/plan.ts';
 import { oneLine } from '../views/table.ts';
@@ -37,11 +36,6 @@ const rowOf = (id: string, one: RequestHere): Row => ({
   doubts: one.isFinal ? [] : one.doubts,
 });
 
-function unlessNoClone(error: unknown): null {
-  if (error instanceof Fault && error.code === 'CLONE_REFUSED') return null;
-  throw error;
-}
-
 /** States in which nothing is left for people to do. */
 const SETTLED = new Set(['ready', 'scheduled', 'expired', 'withdrawn', 'rejected']);
 
@@ -60,7 +54,7 @@ export const command: Command = {
   },
   async run(context) {
     const { io, json, surface, flags } = context;
-    const own = flags['source'] === undefined ? await deskOf(context).catch(unlessNoClone) : null;
+    const own = flags['source'] === undefined ? await deskIfThere(context) : null;
     if (own?.clone.isShallow)
       throw new UsageError(
         'this clone is shallow: what its commits go on from, and who signed, is not all there\n  help     git fetch --unshallow',
