@@ -1,13 +1,14 @@
-// The history of a folder in a person's clone: what each commit made of its files, on whichever side of a merge.
+// The history of a person's clone: what each commit made of the files of a folder, on whichever side of a merge, and where commits part.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openClone } from '../../../src/adapters/git/clone.ts';
-import { run } from '../../../src/adapters/process/run.ts';
+import { type RunInput, run } from '../../../src/adapters/process/run.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'wlt-history-'));
+beforeEach(() => void mkdirSync(folder, { recursive: true }));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const env = {
@@ -55,4 +56,26 @@ it('tells of each file when it came, was changed and went, also on a branch that
   expect(of('requests/link.yaml')).toEqual([null]);
   expect(of('a.txt')).toEqual([]);
   expect(history.every(({ commit: oid }) => /^[0-9a-f]{40}$/.test(oid))).toBe(true);
+});
+
+it('tells no base and no parent apart from a git that did not answer', async () => {
+  git('init', '-q', '-b', 'main');
+  write('a.txt', '1');
+  commit('one');
+  const root = git('rev-parse', 'HEAD');
+  git('checkout', '-q', '--orphan', 'other');
+  commit('other');
+  const other = git('rev-parse', 'HEAD');
+  const clone = await openClone({ folder, run, env });
+  expect([await clone.firstParent(root), await clone.mergeBase(root, other)]).toEqual([null, null]);
+  const killed = await openClone({
+    folder,
+    env,
+    run: (async (input: RunInput) => ({
+      ...(await run(input)),
+      ...(/^(?:merge-base|rev-parse --verify)/.test(input.args.slice(7).join(' ')) ? { exitCode: -1 } : {}),
+    })) as typeof run,
+  });
+  await expect(killed.firstParent(root)).rejects.toMatchObject({ code: 'CLONE_REFUSED' });
+  await expect(killed.mergeBase(root, other)).rejects.toMatchObject({ code: 'CLONE_REFUSED' });
 });
