@@ -5,12 +5,19 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readManifest } from '../../src/core/archive/manifest.ts';
 import { Fault } from '../../src/core/fault.ts';
+import type { LoadedStack } from '../../src/core/spec/loaded.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { backupStatusOf, isBackupDue } from '../../src/operations/archive/backup-due.ts';
 import { generationOf, keep, keptData, sweepKept } from '../../src/operations/archive/generations.ts';
-import { planRestore, type RestorePlan, type RestoreRequest } from '../../src/operations/archive/plan-restore.ts';
+import {
+  planRestore,
+  type RestorePlan,
+  type RestoreRequest,
+  readArchive,
+} from '../../src/operations/archive/plan-restore.ts';
 import { restore, restoreRecord, resumeRestore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
+import { checkRoom } from '../../src/operations/archive/room.ts';
 import { deployedSubject } from '../../src/operations/hook-subject.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { Workbench } from '../../src/operations/workbench.ts';
@@ -305,6 +312,16 @@ describe('a restore in place', () => {
     sizes['shop_data'] = 3 * mib;
     world.mounted.set(directory, disk('d', 0));
     expect((await plan('archive')).kind).toBe('plan');
+    world.mounted.set(directory, disk('a', 3 * mib));
+    // Nor what an app keeps that says so in words which nobody can read now.
+    const { manifest } = await readArchive(archives, archive);
+    const room = () => world.sim.run(checkRoom(bench, [{ manifest, target: 'shop', safety: true }], never));
+    await expect(room()).rejects.toMatchObject({ code: 'PAYLOAD_NO_SPACE' });
+    const at = await bench.reader.read(world.sim.house.store.applied('shop')!.revision);
+    const app = { name: 'shop', directory: 'apps/shop', texts: { 'backup.yaml': 'kind: [' } };
+    const unread = { ...at.fleet.stacks.get('shop')!, layout: { kind: 'app', app } } as unknown as LoadedStack;
+    bench.reader.read = async () => ({ ...at, fleet: { ...at.fleet, stacks: new Map([['shop', unread]]) } });
+    await room();
   });
 
   it('asks the room of a store only where the engine’s is not to be seen and the store is here', async () => {

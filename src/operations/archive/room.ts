@@ -5,7 +5,7 @@ import { captures, effectiveSettings, isForRestic } from '../../core/spec/backup
 import type { Disk } from '../../ports/payloads.ts';
 import { stackAt } from '../hook-subject.ts';
 import { backupOf } from '../hooks-of.ts';
-import { treeDirOf } from '../resolve.ts';
+import { InvalidStack, treeDirOf } from '../resolve.ts';
 import type { Workbench } from '../workbench.ts';
 
 export interface Coming {
@@ -94,13 +94,17 @@ async function checkSafety(
 async function archivedVolumes(bench: Workbench, target: string): Promise<readonly string[]> {
   const applied = bench.house.store.applied(target);
   if (!applied) return [];
-  const found = await stackAt(bench, applied.revision, target).catch(() => null);
-  if (!found) return [];
-  const said = backupOf(found.stack);
-  const settings = effectiveSettings(said, found.stack.backup as Parameters<typeof effectiveSettings>[1]);
-  return applied.desired.volumes.flatMap(({ key, name, external }) =>
-    external || !captures(said, key) || isForRestic(settings, key) ? [] : [name],
-  );
+  try {
+    const { stack } = await stackAt(bench, applied.revision, target);
+    const said = backupOf(stack);
+    const settings = effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
+    return applied.desired.volumes.flatMap(({ key, name, external }) =>
+      external || !captures(said, key) || isForRestic(settings, key) ? [] : [name],
+    );
+  } catch (error) {
+    if (error instanceof Fault || error instanceof InvalidStack) return [];
+    throw error;
+  }
 }
 
 const noRoom = (words: string, neededBytes: number, { freeBytes }: Disk): Fault =>
