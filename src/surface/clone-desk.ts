@@ -238,10 +238,11 @@ export class CloneDesk {
       inEffect: before.policy.version,
     };
     const refused = breaches(sides);
-    if (refused.length > 0 || changedPaths(sides).length === 0) return { name, commit, changes: refused };
+    const changed = new Set(changedPaths(sides));
+    if (refused.length > 0 || changed.size === 0) return { name, commit, changes: refused };
     // What the branch lacks and the base has comes along with the merge.
     const merged = new Map([...here, ...there].map((file) => [file.path, file]));
-    for (const file of here) if (changedPaths(sides).includes(file.path)) merged.set(file.path, file);
+    for (const file of here) if (changed.has(file.path)) merged.set(file.path, file);
     const files = [...merged.values()].filter(({ path }) => path.startsWith(`${POLICY_FOLDER}/`));
     const objects = [...(await this.clone.statements(head)), ...(await this.clone.statements(commit))];
     const { policy, drift } = await this.#inEffect(before.anchor, files, objects);

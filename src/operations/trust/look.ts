@@ -234,8 +234,8 @@ export async function lookAtTrust(
       anchor,
       spent,
       ran: ran.get(sha256Of(bytes)),
-      // What is claimed already is the one that runs: a copy that comes then changes nothing.
       earlier: earlier.get(path),
+      // What is claimed already is the one that runs: a copy that comes then changes nothing.
       twins: idOfPath(path) === options.except ? [] : twins,
       nowMs: atMs,
     });
