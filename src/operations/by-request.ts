@@ -1,5 +1,5 @@
 // By request: stacks that live although git declares none of that name, since a restore, clone, move or recover made them under it. What is
-// wanted of them is the commit that was made of their archive; nothing here changes anything.
+// wanted of them is the commit that was made of their archive. Of the engine nothing is changed here.
 import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Applied, Hold } from '../core/state/applied.ts';
 import type { Store } from '../ports/store.ts';

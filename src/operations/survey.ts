@@ -217,7 +217,8 @@ function providerMissing(one: Judged, unfit: ReadonlySet<string>): Fault | null 
 }
 
 /** Its time, if it has one, is not over. */
-export const isInTime = ({ untilMs }: Hold, nowMs: number): boolean => untilMs === 0 || untilMs > nowMs;
+export const isInTime = ({ untilMs }: Pick<Hold, 'untilMs'>, nowMs: number): boolean =>
+  untilMs === 0 || untilMs > nowMs;
 
 /** Whether people or the file hold a stack: ordered, first that holds. */
 export function holdOf(stack: LoadedStack, holds: readonly Hold[], nowMs: number): Hold | null {
@@ -230,7 +231,7 @@ export function holdOf(stack: LoadedStack, holds: readonly Hold[], nowMs: number
   const byKind = (kind: Hold['kind']) => active.find((hold) => hold.kind === kind);
   const suspended = byKind('suspended');
   if (suspended) return suspended;
-  if (stack.suspend && (stack.suspend.untilMs === 0 || stack.suspend.untilMs > nowMs))
+  if (stack.suspend && isInTime(stack.suspend, nowMs))
     return { kind: 'suspended', reason: stack.suspend.reason, sinceMs: 0, untilMs: stack.suspend.untilMs, service: '' };
   return byKind('stopped') ?? byKind('held') ?? null;
 }
