@@ -42,6 +42,8 @@ const MEANWHILE = 'was made or changed by somebody else meanwhile';
 /** What a file system answers that has none. */
 const WITHOUT_HARD_LINKS: ReadonlySet<string> = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP']);
 const FILES_AT_ONCE = 8;
+/** What is written over is kept in memory meanwhile. No file of git is as large; a container can make any of it. */
+const MAX_KEPT_MIB = 64;
 /** Edits that were found to be none, by path. */
 const MAX_REMEMBERED = 100_000;
 
@@ -407,8 +409,11 @@ class Materialization {
   async #overwrite(folder: OpenFolder, { file, name, copy, mayGo }: Staged): Promise<void> {
     const handle = await open(folder.at(name), constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     try {
-      if (!(await handle.stat()).isFile()) throw new InTheWay(file.path, 'was swapped for something else');
       const bytes = await this.#input.read(file.oid);
+      const there = await handle.stat();
+      if (!there.isFile()) throw new InTheWay(file.path, 'was swapped for something else');
+      const mebibytes = Math.ceil(there.size / 2 ** 20);
+      if (mebibytes > MAX_KEPT_MIB) throw new InTheWay(file.path, `has grown to ${mebibytes} MiB`);
       const old = await handle.readFile();
       if (!mayGo(await handle.stat({ bigint: true }))) throw this.#inTheWay(file.path, MEANWHILE);
       try {

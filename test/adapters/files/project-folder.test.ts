@@ -498,6 +498,14 @@ describe('what an app writes while its folder is written', () => {
     expect([isEdited, textOf('a')]).toEqual([true, '2']);
   });
 
+  test('is not read without end to be kept while it is written over', async () => {
+    const before = await write({ a: ['1', '100644', true] });
+    truncateSync(at('a'), 65 * 1024 * 1024);
+    const fault = await faultOf(write({ a: ['2', '100644', true] }, before));
+    expect([fault.code, fault.message]).toEqual(['FILE_IN_THE_WAY', expect.stringMatching(/a has grown to 65 MiB/)]);
+    expect([statSync(at('a')).size, everything()]).toEqual([65 * 1024 * 1024, ['a']]);
+  });
+
   test('keeps none of the others when what is in the way may be left', async () => {
     const keeps = (text: string) => [text, '100644', { keepsEdits: true }] as const;
     const before = await write({ a: '2', kept: keeps('2'), new: '1', 'sub/z': '2' });
