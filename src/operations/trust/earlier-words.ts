@@ -5,6 +5,8 @@ import type { PolicySigners } from '../../core/state/trust/policy-signers.ts';
 import { idOfPath } from '../../core/state/trust/request-file.ts';
 import { verifyStatement } from '../../core/state/trust/statement.ts';
 import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
+import type { SignedObject } from '../../ports/source.ts';
+import type { Store } from '../../ports/store.ts';
 import type { House } from '../house.ts';
 import { fileWhereSaid, readSomeWords, type Words } from './scan.ts';
 
@@ -12,6 +14,9 @@ const MOST_FILES = 20;
 /** Statements of which it is looked whether they are about one of them: those that came last. */
 const MOST_LOOKED_AT = 200;
 const REQUEST_BYTES = 1024 * 1024;
+const MOST_REMEMBERED = 20_000;
+/** Statement and path → SHA-256 of the file there; null = none. Objects never change, and to read one lists a whole tree. */
+const files = new WeakMap<Store, Map<string, string | null>>();
 
 /** Path → what was signed under its name, in words. `words`: those that speak of no file of the tip. */
 export async function earlierWords(
@@ -30,11 +35,23 @@ export async function earlierWords(
     if ((type !== 'request' && type !== 'approve') || fleet !== anchor.fleetId) continue;
     for (const path of open) {
       if (found.has(path)) continue;
-      const bytes = await fileWhereSaid(house, object, path, REQUEST_BYTES);
-      if (bytes === null || sha256Of(bytes) !== subject) continue;
+      if ((await digestWhereSaid(house, object, path)) !== subject) continue;
       found.set(path, `changed after ${oid.slice(0, 12)} (${principal}) signed it as sha256:${subject}`);
     }
     if (found.size === open.length) break;
   }
   return found;
+}
+
+async function digestWhereSaid(house: House, object: SignedObject, path: string): Promise<string | null> {
+  const known = files.get(house.store) ?? new Map<string, string | null>();
+  files.set(house.store, known);
+  const key = `${object.oid} ${path}`;
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const bytes = await fileWhereSaid(house, object, path, REQUEST_BYTES);
+  const digest = bytes === null ? null : sha256Of(bytes);
+  if (known.size >= MOST_REMEMBERED) known.clear();
+  known.set(key, digest);
+  return digest;
 }
