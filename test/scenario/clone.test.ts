@@ -448,6 +448,19 @@ volumes: { include: [dump] }
     expect(left(world)).toEqual([]);
   });
 
+  it('that fails says of a source that cannot be started now that it rests, and leaves it to whoever wakes it', async () => {
+    const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
+    const plan = await planned(world, request);
+    world.sim.world.failNext('up', new Fault('COMPOSE_FAILED', 'no'), 1);
+    world.sim.world.failNext('start', new Fault('ENGINE_REFUSED', 'not now'), 1);
+    await expect(run(world, plan, { archiveLive: stopping(world) })).rejects.toMatchObject({ code: 'COMPOSE_FAILED' });
+    expect(statesOf(world)).toBe('exited');
+    expect(itemsOf(world.sim.house, 'q1').find((one) => one.item === 'shop')?.state).toMatch(/^rests yet: .*not now/);
+    expect(stacksAtRest(world.bench)).toEqual(['shop']);
+    await world.sim.run(wake(world.bench, 'shop', never));
+    expect(statesOf(world)).toBe('running');
+  });
+
   it('waits while others integrate the source, and for a node', async () => {
     const app = 'apiVersion: windlass/v1\nkind: App\nversion: "1"\n';
     const world = await shop({

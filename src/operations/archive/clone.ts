@@ -345,9 +345,13 @@ async function runAgain(bench: Workbench, { stack, archive }: ClonePlan, moving:
   const { house } = bench;
   const { id, record, save, note = () => {} } = moving;
   const { signal } = new AbortController();
-  const told = (what: string) => (error: unknown) =>
-    note(`${what}: ${house.redact(asFault(error, 'ENGINE_REFUSED').message)}`);
-  await wake(bench, stack, signal, id).catch(told(`starting ${stack} again`));
+  let state = 'runs again as it did before';
+  try {
+    await wake(bench, stack, signal, id);
+  } catch (error) {
+    state = `rests yet: it could not be started again: ${house.redact(asFault(error, 'ENGINE_REFUSED').message)}`;
+    note(`${stack} ${state}`);
+  }
   const applied = house.store.applied(stack);
   // Of the backup that was made for it: what comes after one belongs to what runs.
   if (applied && archive === null && record().archive !== null)
@@ -358,12 +362,12 @@ async function runAgain(bench: Workbench, { stack, archive }: ClonePlan, moving:
       const attempt = record().startedAtMs;
       await withHooks(bench, subject, 'backup', { signal, note, attempt, completed }, async () => {});
     } catch (error) {
-      told(`the hooks after the backup of ${stack}`)(error);
+      note(`the hooks after the backup of ${stack}: ${house.redact(asFault(error, 'HOOK_FAILED').message)}`);
     }
   const { holdBefore } = record();
   if (holdBefore) house.store.putHold(stack, holdBefore);
   else house.store.deleteHold(stack, 'held', '');
-  save({ source: { stack, state: 'runs again as it did before' } });
+  save({ source: { stack, state } });
 }
 
 /** Only after the target is ready. What git still declares under the old name is held, so that it does not come up again beside it. */
