@@ -448,6 +448,22 @@ volumes: { include: [dump] }
     expect(left(world)).toEqual([]);
   });
 
+  it('that is gone on with archives a source anew that came up again meanwhile, as with a restart of the engine', async () => {
+    const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
+    const plan = await planned(world, request);
+    world.sim.world.failNext('up', new Fault('ENGINE_UNREACHABLE', 'it restarts'), 1);
+    const again = () => run(world, plan, { archiveLive: stopping(world) });
+    await expect(again()).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
+    const first = cloneRecord(world.sim.house, 'q1')?.archive;
+    expect([statesOf(world), left(world).length, first]).toEqual(['exited', 2, expect.any(String)]);
+    world.sim.world.start('shop-web-1');
+    world.data.set('shop_data', 'written since');
+    await again();
+    expect(world.sees('shop2-web-1', '/data')).toBe('written since');
+    expect(cloneRecord(world.sim.house, 'q1')?.archive).not.toBe(first);
+    expect([left(world), world.sim.world.containersOf('shop')]).toEqual([[], []]);
+  });
+
   it('that fails says of a source that cannot be started now that it rests, and leaves it to whoever wakes it', async () => {
     const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
     const plan = await planned(world, request);

@@ -1,6 +1,7 @@
 // Clone and move: a stack under another name. A clone is a restore beside the original, from the archive that the request names or from one
 // that is made first. A move is a clone with its secrets, during which the source is stopped; once the target is ready the source is taken
 // away, and its volumes stay. Until then whatever fails starts it again.
+import { projectContainers } from '../../core/diff/diff.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import { operationPhases } from '../../core/hook/situation.ts';
 import type { LoadedStack } from '../../core/spec/loaded.ts';
@@ -25,7 +26,7 @@ import {
   toolsOf,
 } from './plan-restore.ts';
 import { leaveAtRest, rest, restsFor, wake } from './quiesce.ts';
-import type { RestoreOptions } from './restore.ts';
+import { type RestoreOptions, unfinishedRestores } from './restore.ts';
 import { isPassing, restoreToEnd } from './restore-to-end.ts';
 
 export type CloneRequest = Pick<
@@ -310,7 +311,11 @@ async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise
     const lease = () => holdLeases(house, [stack], undefined, { first: true });
     try {
       const { failed } = record();
-      if (failed === undefined) await moving.archived(id);
+      if (failed === undefined) {
+        if (plan.archive === null && record().archive !== null && (await hasComeUp(bench, plan)))
+          save({ archive: null, backupAtMs: null, restore: null });
+        await moving.archived(id);
+      }
       leases = lease();
       if (failed !== undefined) throw new Fault(failed.code as Fault['code'], failed.message);
       await stopped(bench, stack, id, signal);
@@ -331,6 +336,19 @@ async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise
     }
   }
   await retire(bench, plan, moving);
+}
+
+/** A restart of the engine, or of the machine, starts also what was stopped, where its restart policy says so: it may have written since it was
+ * archived. Once the target runs, or is about to, it is too late to take that along. */
+async function hasComeUp(bench: Workbench, { stack, target }: ClonePlan): Promise<boolean> {
+  const { store } = bench.house;
+  const applied = store.applied(stack);
+  if (!applied || store.applied(target)) return false;
+  if (unfinishedRestores(bench.house).some((one) => one.plan.target === target)) return false;
+  const names = new Set(applied.desired.services.map(({ name }) => name));
+  return projectContainers(await bench.look.fresh('known'), applied.project).some(
+    (one) => names.has(one.service) && !one.oneOff && one.state === 'running',
+  );
 }
 
 /** All of it, also what was started by others since. */
