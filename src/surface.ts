@@ -40,7 +40,7 @@ import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDepl
 import type { FleetAt } from './operations/fleet-at.ts';
 import { forgetUndeclared } from './operations/forget-undeclared.ts';
 import { everDeployed, type Gone, goneNamed, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
-import { awaitsArchive, holdNow, holdsShown, settleHolds } from './operations/hold-now.ts';
+import { awaitsArchive, holdNow, holdsShown, isUnrestored, settleHolds } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
 import { previewUninstall } from './operations/hook-subject.ts';
@@ -576,9 +576,11 @@ export class Surface {
   status(): readonly StackStatus[] {
     const { store } = this.house;
     const conditions = store.allConditions();
-    const held = store.allHolds().keys();
+    const said = [...conditions].filter(([, list]) => list.length > 0).map(([name]) => name);
+    // What a request did not bring back is a stack where git declares it; a pass has said so then.
+    const held = [...store.allHolds()].filter(([, list]) => !list.every(isUnrestored)).map(([name]) => name);
     const down = notBack(this.bench);
-    const names = new Set([...conditions.keys(), ...store.allApplied().map((one) => one.stack), ...held]);
+    const names = new Set([...said, ...store.allApplied().map((one) => one.stack), ...held]);
     return [...names].sort().map((name) => ({
       name,
       conditions: this.#withDown(name, conditions.get(name) ?? [], down),

@@ -250,7 +250,7 @@ describe('a request that waits for room', () => {
 });
 
 describe('a name that a request was to make', () => {
-  it('is forgotten when the request failed and git declares none such', async () => {
+  it('is no stack when the request failed and git declares none such, and is held from the moment it does', async () => {
     const { world, house, ledger, run, members } = await bare();
     const { requests, ...more } = told.look() as { requests: { evaluation: { request: Request } }[] };
     const [one] = requests;
@@ -264,7 +264,9 @@ describe('a name that a request was to make', () => {
     const surface = new Surface(house);
     surface.settleLeftOut(await surface.plan());
     expect(surface.status().map(({ name }) => name)).not.toContain('uno');
-    expect(house.store.holds('uno')).toEqual([]);
+    world.sim.source.push({ 'stacks/uno/compose.yaml': 'services: { web: { image: windlass-test/busybox:1 } }\n' });
+    const { work, held } = await surface.plan(['uno']);
+    expect([work, held.get('uno')?.reason]).toEqual([[], expect.stringContaining('did not bring it back')]);
   });
 });
 

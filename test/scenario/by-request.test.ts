@@ -283,7 +283,7 @@ describe('a stack that lives by a request', () => {
     expect([...world.sim.world.engine.volumes.keys()]).toEqual(['shop_data']);
   });
 
-  it('or was to, and did not: its name is forgotten with the request, and kept where git declares it', async () => {
+  it('or was to, and did not: it is held whenever git declares it, and no stack while git does not', async () => {
     const world = await cloned();
     const { house } = world.sim;
     world.sim.source.push({ ...FILES, 'stacks/late/compose.yaml': COMPOSE });
@@ -291,7 +291,13 @@ describe('a stack that lives by a request', () => {
     house.store.putHold('mine', { kind: 'suspended', reason: '', sinceMs: 0, untilMs: 0, service: '' });
     await controlled(world);
     await until(world, () => condition(world, 'Ready', 'late') === 'False Held');
-    expect(names(world).filter((name) => !name.startsWith('@'))).toEqual(['late', 'mine', 'shop', 'shop2']);
+    const shown = () => names(world).filter((name) => !name.startsWith('@'));
+    expect(shown()).toEqual(['late', 'mine', 'shop', 'shop2']);
+    world.sim.source.push({ 'stacks/late/compose.yaml': null });
+    await until(world, () => !shown().includes('late'));
+    world.sim.source.push({ 'stacks/late/compose.yaml': COMPOSE });
+    await until(world, () => condition(world, 'Ready', 'late') === 'False Held');
+    expect(house.store.applied('late')).toBe(null);
   });
 
   it('is rendered as it is deployed', async () => {
