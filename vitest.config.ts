@@ -1,10 +1,12 @@
 // Two suites: quick ones beside each other, and those on a real engine, few at a time and after the others.
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './scripts/vitest-order.ts';
 
 const onEngine = ['test/e2e/**/*.test.ts', 'test/contract/**/*.test.ts'];
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
