@@ -472,9 +472,14 @@ export class Surface {
     }
     const one = view.surveyed.find((surveyed) => surveyed.name === name);
     if (one?.kind !== 'judged') return;
-    const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
-    const outcome: Outcome = fault ? { kind: 'failed', fault } : untouchedOutcome(judged, view.held.get(name) ?? null);
-    this.#settleAs(judged, view.at, outcome);
+    try {
+      const judged = await this.bench.surveyor.again(one, await this.bench.look.fresh('known'));
+      const hold = view.held.get(name) ?? null;
+      this.#settleAs(judged, view.at, fault ? { kind: 'failed', fault } : untouchedOutcome(judged, hold));
+    } catch (error) {
+      // That of its hooks is the one to be told; others are not held up by either.
+      if (!fault) failures.set(name, asFault(error, 'ENGINE_REFUSED'));
+    }
   }
 
   async #accept(at: FleetAt): Promise<void> {

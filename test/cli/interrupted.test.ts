@@ -92,6 +92,24 @@ describe('a suspended stack whose hooks were cut short', () => {
     expect((await run('plan')).out).not.toContain('interrupted');
   });
 
+  it('keeps nothing else from being deployed when the engine is away for the look at it afterwards', async () => {
+    const { sim, run } = await cut();
+    sim.source.push({ 'stacks/other/compose.yaml': 'services:\n  web:\n    image: windlass-test/busybox:2\n' });
+    const { runtime, store } = sim.house;
+    const observe = runtime.observe.bind(runtime);
+    let isTold = false;
+    runtime.observe = (options) => {
+      const isLeft = store.values('hook-run/').size > 0;
+      if (isLeft || isTold) return observe(options);
+      isTold = true;
+      return Promise.reject(new Fault('ENGINE_UNREACHABLE', 'away'));
+    };
+    const { code, err } = await run('apply --yes');
+    expect([code, err]).toEqual([1, expect.stringMatching(/error\[ENGINE_UNREACHABLE\]: away\n {2}stack {4}shop/)]);
+    expect(sides(sim)).toBe(1);
+    expect(sim.world.container('other-web-1').spec.image).toBe('windlass-test/busybox:2');
+  });
+
   it('gets them back after a rollback that was cut short, too', async () => {
     const { sim, run } = await killed('rollback shop --yes', async (one) => {
       one.source.push(files('2'));
