@@ -88,7 +88,7 @@ describe('`backups verify` of several', () => {
 
 describe('an archive that cannot be read', () => {
   it('is told by `prune` as what keeps all others, before anything is asked to go', async () => {
-    const { backUp, spoilManifest, run } = await desk();
+    const { sim, backUp, spoilManifest, run } = await desk();
     await backUp('one', 'a');
     const id = await backUp('two', 'b');
     expect((await run('prune', 'one')).code).toBe(0);
@@ -98,6 +98,9 @@ describe('an archive that cannot be read', () => {
     expect(out).toContain('kept');
     expect(err).toContain(`nothing can go while ${short(id)} cannot be read`);
     expect(await run('prune', 'one', '--yes')).toMatchObject({ code: 1, err: expect.stringContaining(short(id)) });
+    Object.assign(sim.house.archives!, { replicas: [{ name: 'offsite', store: sim.house.archives!.store }] });
+    const there = await run('prune', 'one', '--store', 'offsite');
+    expect(there.err).toContain(`\`windlass backups remove ${short(id)} --store offsite\``);
   });
 
   it('is listed with those of each stack, since it may be one of them', async () => {

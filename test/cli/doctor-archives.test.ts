@@ -110,6 +110,7 @@ it('tells of archives that cannot be read, which keep everything from going, and
   expect(spoilt.told('replica offsite')).toMatchObject({
     ok: false,
     says: `it answers, and 1 archive cannot be read: ${unread.slice(0, 12)}`,
+    help: expect.stringContaining('`windlass backups list --store offsite`'),
   });
   const whole = await checks(refusing('ARCHIVE_DENIED'), async () => null, backUp);
   expect(whole.told('archives')).toMatchObject({ ok: true });

@@ -245,7 +245,8 @@ export const prune: Command = {
   async run({ io, json, flags, args, surface }) {
     const desk = await surface();
     const isMeant = flags['yes'] === true;
-    const archives = desk.archivesOf(textFlag(flags, 'store'));
+    const store = textFlag(flags, 'store');
+    const archives = desk.archivesOf(store);
     const verdicts = await archives.prune(await desk.fleet(), args[0], isMeant);
     if (json) io.json(verdicts);
     else
@@ -256,7 +257,7 @@ export const prune: Command = {
     const unread = (await archives.list()).flatMap(({ listed }) => (listed.kind === 'damaged' ? [listed] : []));
     for (const { id, why } of unread)
       io.words(
-        `nothing can go while ${id.slice(0, 12)} cannot be read, which may name any of them: ${oneLine(why)}; \`windlass backups remove ${id.slice(0, 12)}\` shows what would be lost with it`,
+        `nothing can go while ${id.slice(0, 12)} cannot be read, which may name any of them: ${oneLine(why)}; \`windlass backups remove ${id.slice(0, 12)}${store === undefined ? '' : ` --store ${store}`}\` shows what would be lost with it`,
       );
     return unread.length === 0 ? EXIT.done : EXIT.failed;
   },

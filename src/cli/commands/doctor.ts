@@ -73,8 +73,8 @@ export const command: Command = {
         look.clock(there, tip),
       );
       await check('trust', 'run `windlass trust status`', () => look.trust(there, tip));
-      for (const { name, store, replica } of storesOf(there))
-        await check(name, '', () => look.store(store, () => there.archivesOf(replica).list()));
+      for (const asked of storesOf(there))
+        await check(asked.name, '', () => look.store(asked, () => there.archivesOf(asked.replica).list()));
       const { repository } = there.house.archives ?? {};
       if (repository) await check('restic', '', () => look.repository(repository, now));
       await check('locks', 'run `windlass unlock STACK`', async () => look.locks(there));
@@ -119,7 +119,7 @@ const NO_ARCHIVE = '0'.repeat(64);
 const look = {
   /** One question, whose answer is known: it takes the way, the credentials and the right to read. Then the manifests of what lies there, and
    * whether a blob of it was found wrong before; no blob is read. */
-  async store(store: ArchiveStore, list: () => Promise<readonly ListedArchive[]>): Promise<string> {
+  async store({ store, replica }: Asked, list: () => Promise<readonly ListedArchive[]>): Promise<string> {
     await store.manifest(NO_ARCHIVE).catch((error: unknown) => {
       if (!(error instanceof Fault && error.code === 'ARCHIVE_MISSING')) throw error;
     });
@@ -137,12 +137,13 @@ const look = {
       kind !== 'damaged' && damagedAtMs !== null ? [id] : [],
     );
     const said = [...wrong(unread, 'cannot be read'), ...wrong(damaged, 'found to be damaged')];
+    const there = replica === undefined ? '' : ` --store ${replica}`;
     if (said.length > 0)
       throw new Unfit(
         `it answers, and ${said.join('; ')}`,
         unread.length > 0
-          ? 'run `windlass backups list`, which tells why; until they are mended or taken away with `windlass backups remove`, nothing that `keep` does not keep can go'
-          : 'run `windlass backups verify` on each again once its disk is mended, or take it away with `windlass backups remove`',
+          ? `run \`windlass backups list${there}\`, which tells why; until they are mended or taken away with \`windlass backups remove${there}\`, nothing that \`keep\` does not keep can go`
+          : `run \`windlass backups verify${there}\` on each again once its disk is mended, or take it away with \`windlass backups remove${there}\``,
       );
     return free === null ? 'it answers' : `it answers, ${Math.round(free / 2 ** 30)} GiB free`;
   },
