@@ -12,16 +12,18 @@ export async function brokenLineage(house: House, tip: string): Promise<Fault | 
   const { source, store, trust } = house;
   const accepted = new Set([store.value(acceptedKey(source.spec.name)), trust?.ledger?.acceptedTip()]);
   for (const one of accepted)
-    if (typeof one === 'string' && one !== tip && !(await goesOn(house, tip, one))) return rewritten(house, tip, one);
+    if (typeof one === 'string' && one !== tip && !(await hasGoneOn(house, tip, one)))
+      return rewritten(house, tip, one);
   return null;
 }
 
-async function goesOn({ source }: House, tip: string, accepted: string): Promise<boolean> {
+/** Whether `tip` descends from `from`. */
+export async function hasGoneOn({ source }: House, tip: string, from: string): Promise<boolean> {
   try {
-    return await source.descends(tip, accepted);
+    return await source.descends(tip, from);
   } catch (error) {
-    // Another repository does not even hold the commit.
-    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
+    // Another repository does not even hold the commit; that git failed for another reason proves nothing.
+    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING' && 'oid' in error.data) return false;
     throw error;
   }
 }

@@ -17,10 +17,10 @@ import type { TrustAnchor } from '../../core/state/trust/trust-anchor.ts';
 import type { Ledger } from '../../ports/ledger.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
+import { hasGoneOn } from '../lineage.ts';
 import { earlierWords } from './earlier-words.ts';
 import { missingAfter } from './missing-policy.ts';
 import {
-  hasGoneOn,
   MOST_READ_BYTES,
   MOST_SOME_BYTES,
   readSomeWords,

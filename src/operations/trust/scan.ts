@@ -5,6 +5,7 @@ import { readGitObject } from '../../core/state/trust/git-object.ts';
 import { mentionsOf, parseStatement } from '../../core/state/trust/statement.ts';
 import type { SignedObject } from '../../ports/source.ts';
 import type { House } from '../house.ts';
+import { hasGoneOn } from '../lineage.ts';
 
 const MOST_COMMITS = 200_000;
 /** Commits with words that are remembered: years of requests. */
@@ -181,17 +182,6 @@ async function readable({ source }: House, oid: string): Promise<SignedObject | 
     return await source.object(oid);
   } catch (error) {
     if (error instanceof Fault && (error.code === 'GIT_TOO_LARGE' || error.code === 'GIT_REFUSED')) return null;
-    throw error;
-  }
-}
-
-/** Whether `tip` descends from `from`. */
-export async function hasGoneOn({ source }: House, tip: string, from: string): Promise<boolean> {
-  try {
-    return await source.descends(tip, from);
-  } catch (error) {
-    // Another repository does not even hold the commit.
-    if (error instanceof Fault && error.code === 'GIT_OBJECT_MISSING') return false;
     throw error;
   }
 }

@@ -268,6 +268,10 @@ describe('time', () => {
     expect(
       await standing({ policy: rule, bytes: short, objects: [of('anna', 'request', NOW + DAY), ...objects.slice(1)] }),
     ).toBe('refused lifetime-too-long');
+    // The cure: who asked for too long asks again.
+    expect(
+      await standing({ policy: rule, bytes: short, objects: [of('anna', 'request', NOW + DAY), ...objects] }),
+    ).toBe('awaitingApprovals approvals-missing statement-lifetime statement-lifetime');
   });
 });
 

@@ -247,7 +247,11 @@ class Evaluation {
     this.#known = { ...this.#known, rules: rules.map(({ index }) => index) };
     if (rules.some(({ rule }) => !isWhole(rule))) return this.#refuse('rule-empty');
     const allowed = (name: string) => rules.every(({ rule }) => rule.requesters.includes(name));
-    const asked = requests.find(({ statement }) => allowed(statement.principal));
+    const may = requests.filter(({ statement }) => allowed(statement.principal));
+    const isBrief = ({ statement }: Proved): boolean => statement.expiresMs - statement.datedMs <= mostMs;
+    const isNear = ({ statement }: Proved): boolean => file.expiresMs - statement.datedMs <= mostMs;
+    // Who asked too early or for too long asks again.
+    const asked = may.find((one) => isBrief(one) && isNear(one)) ?? may[0];
     if (asked === undefined)
       return this.#refuse(
         'requester-not-allowed',
@@ -262,10 +266,9 @@ class Evaluation {
 
     const stopped = this.#stopped(stops, rules, requester.principal);
     if (stopped !== null) return stopped;
-    if (!(file.expiresMs - asked.statement.datedMs <= mostMs))
+    if (!isNear(asked))
       return this.#refuse('lifetime-too-long', `at most ${mostMs / 1000} s from when it was asked for`);
-    if (!(asked.statement.expiresMs - asked.statement.datedMs <= mostMs))
-      return this.#refuse('lifetime-too-long', `the statement lives longer than ${mostMs / 1000} s`);
+    if (!isBrief(asked)) return this.#refuse('lifetime-too-long', `the statement lives longer than ${mostMs / 1000} s`);
     const askers = new Set(requests.map(({ statement }) => statement.principal));
     return this.#count(file, { rules, asked, askers, mostMs, going, stops });
   }
