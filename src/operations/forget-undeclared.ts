@@ -9,11 +9,7 @@ import { isUnrestored } from './hold-now.ts';
 /** What is said of stacks that nobody declares any more and of which nothing was ever begun, as of a broken file that was taken out of git:
  * it is forgotten; of one whose data a request did not bring back all but that: whenever git declares it, it is not to come up empty.
  * Not while the fleet cannot be read as a whole, nor for one that a person holds or somebody works on. */
-export function forgetUndeclared(
-  store: Store,
-  fleet: LoadedFleet,
-  isBusy: (stack: string) => boolean,
-): void {
+export function forgetUndeclared(store: Store, fleet: LoadedFleet, isBusy: (stack: string) => boolean): void {
   if (fleet.diagnostics.some((one) => one.severity === 'error')) return;
   const known = new Set(everDeployed(store).map((one) => one.stack));
   for (const stack of new Set([...store.allConditions().keys(), ...store.allHolds().keys()])) {
