@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LEFT_BRANCH } from '../../src/core/request/life.ts';
 import { checkText } from '../../src/core/spec/check.ts';
 import { AUTHORITY } from '../../src/core/state/trust/authority.ts';
+import { warmStart } from '../warm-start.ts';
 import { windlass } from './fake-terminal.ts';
 
 const text = readFileSync(join(resolve(import.meta.dirname, '../..'), 'README-approvals.md'), 'utf8');
@@ -71,6 +72,7 @@ describe('who types what the page shows', () => {
         HOME: at(who),
         GIT_CONFIG_NOSYSTEM: '1',
         DOCKER_HOST: 'unix:///nowhere.sock',
+        ...warmStart,
       };
       const { status, stdout, stderr } = spawnSync('bash', ['-ec', script], { cwd, env, encoding: 'utf8' });
       return { code: status, out: stdout.trim(), err: stderr };

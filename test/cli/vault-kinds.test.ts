@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Kv2Double, startKv2 } from '../adapters/vault/kv2-double.ts';
+import { warmStart } from '../warm-start.ts';
 
 // Each test starts a few processes.
 vi.setConfig({ testTimeout: 90_000 });
@@ -37,7 +38,12 @@ function windlass(line: string, options: { input?: string; env?: Record<string, 
     const child = execFile(
       process.execPath,
       [MAIN, ...line.split(' '), '--state', state],
-      { cwd: dir, encoding: 'utf8', timeout: 60_000, env: { PATH: process.env['PATH'], HOME: dir, ...options.env } },
+      {
+        cwd: dir,
+        encoding: 'utf8',
+        timeout: 60_000,
+        env: { PATH: process.env['PATH'], HOME: dir, ...warmStart, ...options.env },
+      },
       (error, out, err) => done({ code: error ? (typeof error.code === 'number' ? error.code : -1) : 0, out, err }),
     );
     child.stdin?.end(options.input ?? '');

@@ -9,6 +9,7 @@ import { DIAGNOSTICS, REASON_WORDS } from '../../src/cli/explanations.ts';
 import { GLOBAL_FLAGS } from '../../src/cli/help.ts';
 import { COMMANDS } from '../../src/cli/registry.ts';
 import { FAULTS } from '../../src/core/fault.ts';
+import { warmStart } from '../warm-start.ts';
 import { windlass } from './fake-terminal.ts';
 import { filesBelow } from './files-below.ts';
 
@@ -226,7 +227,10 @@ describe('without a house', () => {
 
 describe('the process', () => {
   const node = (argv: readonly string[], { cwd = tmpdir(), ...env }: Record<string, string> = {}) =>
-    run(process.execPath, [MAIN, ...argv], { env: { PATH: process.env['PATH'] ?? '', ...env }, cwd }).then(
+    run(process.execPath, [MAIN, ...argv], {
+      env: { PATH: process.env['PATH'] ?? '', ...warmStart, ...env },
+      cwd,
+    }).then(
       ({ stdout, stderr }) => ({ code: 0, out: stdout, err: stderr }),
       (error: { code: number; stdout: string; stderr: string }) => ({
         code: error.code,

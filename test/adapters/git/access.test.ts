@@ -5,6 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { credentialsFrom } from '../../../src/adapters/git/access.ts';
+import { warmStart } from '../../warm-start.ts';
 import { faultOf, type GitServer, makeBench, serve } from './fixture.ts';
 
 const MAIN = resolve(import.meta.dirname, '../../../src/main.ts');
@@ -28,7 +29,11 @@ function validate(env: NodeJS.ProcessEnv, ...args: string[]): Promise<{ code: nu
     execFile(
       process.execPath,
       [MAIN, 'validate', '--state', state, ...args],
-      { cwd: bench.folder, env: { PATH: process.env['PATH'], HOME: bench.folder, ...env }, timeout: 20_000 },
+      {
+        cwd: bench.folder,
+        env: { PATH: process.env['PATH'], HOME: bench.folder, ...warmStart, ...env },
+        timeout: 20_000,
+      },
       (error, out, err) => done({ code: typeof error?.code === 'number' ? error.code : 0, text: out + err }),
     );
   });

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Judgement, type JudgeOptions, judge } from '../../../src/core/state/trust/judge.ts';
 import { REASONS, type ReasonCode } from '../../../src/core/state/trust/reason.ts';
 import { parseTrustRoots, type TrustRootsInput } from '../../../src/core/state/trust/roots.ts';
+import { warmStart } from '../../warm-start.ts';
 import {
   AT,
   armor,
@@ -745,7 +746,7 @@ describe('windlass trust verify', () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'trust', 'verify', ...args], {
       cwd: m.dir,
       encoding: 'utf8',
-      env: { PATH: process.env['PATH'], HOME: m.dir, TZ: 'UTC' },
+      env: { PATH: process.env['PATH'], HOME: m.dir, TZ: 'UTC', ...warmStart },
     });
     return { status, stdout, stderr };
   };
