@@ -312,7 +312,7 @@ async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise
     try {
       const { failed } = record();
       if (failed === undefined) {
-        if (plan.archive === null && record().archive !== null && (await hasComeUp(bench, plan)))
+        if (plan.archive === null && record().backupAtMs !== null && (await hasComeUp(bench, plan)))
           save({ archive: null, backupAtMs: null, restore: null });
         await moving.archived(id);
       }
