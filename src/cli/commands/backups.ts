@@ -52,11 +52,7 @@ export const list: Command = {
   async run({ io, json, flags, args, surface }) {
     const desk = await surface('state');
     const [stack] = args;
-    // What cannot be read may be of any stack.
-    const archives = (await desk.archivesOf(textFlag(flags, 'store')).list()).filter(
-      ({ listed: one }) =>
-        stack === undefined || one.kind === 'damaged' || (one.kind === 'archive' && one.stack === stack),
-    );
+    const archives = await desk.archivesOf(textFlag(flags, 'store')).list(stack);
     const replicas = flags['store'] === undefined ? desk.replicas() : [];
     const nowMs = desk.house.clock.nowMs();
     if (json) io.json(archives.map(({ listed, ...known }) => ({ ...listed, ...known })));

@@ -76,12 +76,12 @@ export class Archives {
       replica === undefined ? (house.archives.own ?? house.archives.store) : replicaNamed(house, replica).store;
   }
 
-  /** Newest first. */
+  /** Newest first; of one stack with those that cannot be read, which may be of any. */
   async list(stack?: string): Promise<readonly ListedArchive[]> {
     const all = await this.#own.list();
     const replicas = replicaStatuses(this.#house);
     return all
-      .filter((one) => stack === undefined || (one.kind === 'archive' && one.stack === stack))
+      .filter((one) => stack === undefined || one.kind === 'damaged' || (one.kind === 'archive' && one.stack === stack))
       .map((listed) => ({
         listed,
         readAtMs: readAtMs(this.#house, listed.id),
