@@ -23,6 +23,7 @@ import { type Discard, formatDiscard, formatDiscarded } from './operations/archi
 import { drill } from './operations/archive/drill.ts';
 import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
 import type { LastDrill } from './operations/archive/drill-record.ts';
+import { forgetMove, movedBy } from './operations/archive/quiesce.ts';
 import {
   bringBack,
   type Copied,
@@ -904,10 +905,19 @@ export class Surface {
     return this.archives.trusting(trust, (also) => bringBack(this.house, replica, id, signal, also));
   }
 
-  /** Which holds were lifted. */
+  /** Which holds were lifted. Throws LOCK_HELD while a restore or a move of it is not finished. */
   release(stack: string): readonly Hold[] {
     const { store } = this.house;
     this.#refuseUnfinished(stack);
+    const move = movedBy(this.bench, stack);
+    if (move !== null) {
+      const { trust } = this.house;
+      const state = trust?.ledger?.snapshot(move)?.state;
+      // Without the settings of its controller it cannot be told what became of it.
+      if (!trust?.ledger || state === 'claimed' || state === 'executing')
+        throw new Fault('LOCK_HELD', `the request ${move}, which moves ${stack}, is not finished`);
+      forgetMove(this.bench, stack);
+    }
     const lifted = store.holds(stack);
     for (const hold of lifted) store.deleteHold(stack, hold.kind, hold.service);
     store.deleteValue(`refused/${stack}`);

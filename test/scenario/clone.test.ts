@@ -15,11 +15,13 @@ import {
 import { planRestore } from '../../src/operations/archive/plan-restore.ts';
 import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
 import { restore, unfinishedRestores } from '../../src/operations/archive/restore.ts';
+import type { House } from '../../src/operations/house.ts';
 import { accept } from '../../src/operations/lineage.ts';
 import { holdOf } from '../../src/operations/survey.ts';
 import { changesOf, doWork, leasesOf, planWork, stackOf, workDigest } from '../../src/operations/trust/request-work.ts';
 import { itemsOf } from '../../src/operations/trust/work-items.ts';
 import { orphans } from '../../src/operations/uninstall.ts';
+import { Surface } from '../../src/surface.ts';
 import { never, Process, RestoreWorld } from './restore-world.ts';
 
 const COMPOSE = `services:
@@ -473,6 +475,25 @@ volumes: { include: [dump] }
       expect([left(world), world.sim.world.containersOf('shop')]).toEqual([[], []]);
     },
   );
+
+  it('is not ended by a resume of its source while it is at work, and is where nobody goes on with it', async () => {
+    const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
+    const plan = await planned(world, request);
+    world.sim.world.failNext('up', new Fault('ENGINE_UNREACHABLE', 'it restarts'), 1);
+    await expect(run(world, plan, { archiveLive: stopping(world) })).rejects.toMatchObject({
+      code: 'ENGINE_UNREACHABLE',
+    });
+    const { house } = world.sim;
+    const at = (state: string) =>
+      new Surface({ ...house, trust: { ledger: { snapshot: () => ({ state }) } } } as unknown as House);
+    for (const surface of [at('executing'), new Surface(house)])
+      expect(() => surface.release('shop')).toThrow(/the request q1, which moves shop, is not finished/);
+    expect([house.store.holds('shop').length, stacksAtRest(world.bench)]).toEqual([1, []]);
+    expect(at('indeterminate').release('shop')).toHaveLength(1);
+    expect([house.store.holds('shop').length, stacksAtRest(world.bench)]).toEqual([0, ['shop']]);
+    await world.sim.run(wake(world.bench, 'shop', never));
+    expect([statesOf(world), left(world)]).toEqual(['running', []]);
+  });
 
   it('that fails says of a source that cannot be started now that it rests, and leaves it to whoever wakes it', async () => {
     const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });

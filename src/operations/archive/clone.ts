@@ -25,7 +25,7 @@ import {
   restoreDigest,
   toolsOf,
 } from './plan-restore.ts';
-import { leaveAtRest, rest, restsFor, wake } from './quiesce.ts';
+import { leaveAtRest, movedBy, rest, wake } from './quiesce.ts';
 import { type RestoreOptions, unfinishedRestores } from './restore.ts';
 import { isPassing, restoreToEnd } from './restore-to-end.ts';
 
@@ -238,7 +238,7 @@ export async function clone(bench: Workbench, plan: ClonePlan, options: CloneOpt
     const archived = async (move?: string): Promise<void> => {
       if (record.archive !== null) return;
       // One of a move counts while what it holds is still all there is.
-      const mayCount = record.backupAtMs !== null && (move === undefined || restsFor(bench, stack, move));
+      const mayCount = record.backupAtMs !== null && (move === undefined || movedBy(bench, stack) === move);
       const made = mayCount ? await madeSince(bench.house, stack, record.backupAtMs ?? 0) : null;
       if (made === null) save({ backupAtMs: clock.nowMs() });
       save({ archive: made ?? (await options.archiveLive(stack, move)) });

@@ -19,9 +19,12 @@ export const stacksAtRest = ({ house: { store } }: Workbench): readonly string[]
     .map((key) => key.slice('quiesced/'.length))
     .filter((stack) => store.value(movingKey(stack)) === undefined);
 
-/** Does it rest for this move, and did it all the time since? */
-export const restsFor = ({ house: { store } }: Workbench, stack: string, move: string): boolean =>
-  store.value(movingKey(stack)) === move;
+/** The id of the move that it rests for, or null. */
+export const movedBy = ({ house: { store } }: Workbench, stack: string): string | null =>
+  (store.value(movingKey(stack)) as string | undefined) ?? null;
+
+/** Nobody goes on with the move: what rests for it is woken by whoever looks after what rests. */
+export const forgetMove = ({ house: { store } }: Workbench, stack: string): void => store.deleteValue(movingKey(stack));
 
 /** `how`: service → what is done with its running containers. `move`: they rest until that is over. */
 export async function rest(
