@@ -476,7 +476,7 @@ volumes: { include: [dump] }
     },
   );
 
-  it('is not ended by a resume of its source while it is at work, and is where nobody goes on with it', async () => {
+  it('is not ended by a resume of its source, nor is that backed up, while it is at work; where nobody goes on with it it is woken', async () => {
     const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
     const plan = await planned(world, request);
     world.sim.world.failNext('up', new Fault('ENGINE_UNREACHABLE', 'it restarts'), 1);
@@ -484,6 +484,8 @@ volumes: { include: [dump] }
       code: 'ENGINE_UNREACHABLE',
     });
     const { house } = world.sim;
+    // Its archive would be taken for that of the move, which holds all volumes.
+    await expect(world.sim.run(stopping(world)('shop'))).rejects.toMatchObject({ code: 'LOCK_HELD' });
     const at = (state: string) =>
       new Surface({ ...house, trust: { ledger: { snapshot: () => ({ state }) } } } as unknown as House);
     for (const surface of [at('executing'), new Surface(house)])

@@ -35,7 +35,7 @@ import { takeUpHooks, withHooks } from '../steps/run-hook.ts';
 import type { Workbench } from '../workbench.ts';
 import { madeCommit } from './archive-source.ts';
 import { liveFleet } from './plan-restore.ts';
-import { rest, wake } from './quiesce.ts';
+import { movedBy, rest, wake } from './quiesce.ts';
 
 const FILE_BYTES = 50 * 1024 * 1024;
 
@@ -106,6 +106,11 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
   const end = (outcome: RunRecord['outcome'], message: string): void =>
     store.putRun({ ...begun, hooks, endedAtMs: clock.nowMs(), outcome, message: house.redact(message) });
   const leases = options.within ? null : holdLeases(house, [stack], undefined, { alone: true });
+  const move = movedBy(bench, stack);
+  if (move !== null && move !== options.move) {
+    leases?.release();
+    throw new Fault('LOCK_HELD', `stack ${stack} rests for the request ${move}, which moves it`);
+  }
   try {
     store.putRun(begun);
     if (!options.within) await takeUpHooks(bench, [stack], options);
