@@ -53,6 +53,7 @@ export function settleStack(
     health: judged
       ? { state: judged.health.state, detail: judged.health.problems.map((one) => one.message).join('; ') }
       : null,
+    ...(judged?.diff.situation === 'drift' ? { drift: judged.diff.changes.length } : {}),
     failures: pass.failures,
     recentHeals: recentHeals(healsOf(house, stack), nowMs).length,
   });

@@ -47,7 +47,7 @@ export class Mirror {
     await this.#noteOwner(null);
     const { mtimeMs } = await stat(this.#ownerPath);
     await this.#create();
-    await this.clear(mtimeMs);
+    await this.#clear(mtimeMs, () => true);
     await this.#forgetOtherSource(source);
   }
 
@@ -61,12 +61,17 @@ export class Mirror {
     await this.#noteOwner(pid === null ? null : identityOf(pid));
   }
 
+  /** Removes what a fetch that ended badly left: half-written packs, and the locks that a fetch takes. Others are held by writers of our own. */
+  async clearFetch(): Promise<void> {
+    await this.#clear(Number.POSITIVE_INFINITY, (ref) => ref === FETCHED_REF);
+  }
+
   /** Removes locks and half-written packs: all from before `since` (by the clock of the disk) when nobody else is alive, else only very old
    * ones. */
-  async clear(since = Number.POSITIVE_INFINITY): Promise<void> {
+  async #clear(since: number, isOurs: (ref: string) => boolean): Promise<void> {
     const alone = await this.#clearOwners();
     const before = alone ? since : this.#clock.nowMs() - ABANDONED_MS;
-    for (const path of await this.#leftovers()) {
+    for (const path of await this.#leftovers(isOurs)) {
       const found = await stat(path).catch(() => null);
       if (found !== null && found.mtimeMs < before) await rm(path, { force: true, recursive: true });
     }
@@ -134,7 +139,8 @@ export class Mirror {
     return alone;
   }
 
-  async #leftovers(): Promise<readonly string[]> {
+  /** `isOurs`: of which refs the locks are. */
+  async #leftovers(isOurs: (ref: string) => boolean): Promise<readonly string[]> {
     const found: string[] = [];
     const look = async (folder: string, isLeft: (name: string) => boolean): Promise<readonly string[]> => {
       const names = await readdir(join(this.dir, folder)).catch(() => []);
@@ -147,7 +153,9 @@ export class Mirror {
     for (const name of objects)
       if (/^[0-9a-f]{2}$/.test(name)) await look(`objects/${name}`, (file) => /^tmp_/.test(file));
     const refs = await readdir(join(this.dir, 'refs'), { recursive: true }).catch(() => []);
-    for (const name of refs) if (name.endsWith('.lock')) found.push(join(this.dir, 'refs', name));
+    for (const name of refs)
+      if (name.endsWith('.lock') && isOurs(`refs/${name.slice(0, -'.lock'.length)}`))
+        found.push(join(this.dir, 'refs', name));
     return found;
   }
 }

@@ -322,7 +322,7 @@ class GitSource implements Source {
       return fetched;
     } catch (error) {
       // What tidies up beside us has half-written files too.
-      if (isAlone) await this.#mirror.clear();
+      if (isAlone) await this.#mirror.clearFetch();
       if (tooLarge.signal.aborted) {
         // git may have been through with the pack, and with the ref, when it was told to end.
         await this.#undoFetch(known);

@@ -76,6 +76,8 @@ export interface SettleInput {
   readonly outcome: Outcome;
   /** How it runs now; null when that was not looked at. */
   readonly health: { readonly state: 'healthy' | 'waiting' | 'failed'; readonly detail: string } | null;
+  /** In how many things it differs now from what was deployed; absent when that was not looked at. */
+  readonly drift?: number;
   /** Tries in a row that failed before this outcome. */
   readonly failures: number;
   /** Heals within the last hour, if the caller knows: a persistent drift then ends an hour after the last one. */
@@ -373,6 +375,8 @@ function driftedOf(facts: Facts, { ready }: Ruling): Verdict {
       // The reason stays: it says what was known when it was last looked at, so that the return of the engine is no news about drift.
       return { status: 'Unknown', reason: before?.reason ?? 'Unknown', message: ready.message };
     default:
+      if (outcome.kind === 'failed' && facts.drift !== undefined && facts.drift > 0)
+        return { status: 'True', reason: 'DriftDetected', message: `${count(facts.drift)} not healed` };
       if (before !== undefined) return before;
       return {
         status: 'Unknown',

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type Programs, type RunInput, run, spawnStream } from '../../../src/adapters/process/run.ts';
@@ -113,6 +113,18 @@ describe('after a crash', () => {
     await killed(child);
     await openHere().tip();
     expect(existsSync(lock)).toBe(false);
+  });
+
+  test('a fetch that fails takes away its own locks, and none that a pin is just written under', async () => {
+    repository.commit('one');
+    const source = openHere();
+    await source.fetch();
+    mkdirSync(join(mirror, 'refs/windlass/pins'), { recursive: true });
+    for (const ref of ['pins/stack-web', 'fetched']) writeFileSync(join(mirror, 'refs/windlass', `${ref}.lock`), '');
+    renameSync(repository.path, `${repository.path}-away`);
+    await expect(source.fetch()).rejects.toThrow();
+    expect(existsSync(join(mirror, 'refs/windlass/fetched.lock'))).toBe(false);
+    expect(existsSync(join(mirror, 'refs/windlass/pins/stack-web.lock'))).toBe(true);
   });
 
   test('an empty ref, as power loss leaves it, heals by itself', async () => {

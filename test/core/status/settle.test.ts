@@ -446,6 +446,19 @@ describe('stories', () => {
     expect(words(settled[5]!, 'Drifted')).toBe('False InSync');
   });
 
+  it('drift whose heal failed is there still, and is over when a heal succeeds', () => {
+    const taken = { outcome: failed('ENGINE_REFUSED') };
+    const healed = { outcome: { kind: 'healed', healsInARow: 1, changes: 2 } as const };
+    const settled = story({}, { ...taken, drift: 2 }, { outcome: lost }, healed);
+    expect(settled.map((one) => words(one, 'Drifted'))).toEqual([
+      'False InSync',
+      'True DriftDetected',
+      'Unknown DriftDetected',
+      'False DriftHealed',
+    ]);
+    expect(of(settled[1]!, 'Drifted').message).toBe('2 changes not healed');
+  });
+
   it('drift that is off is shown and never told', () => {
     const drift = { outcome: { kind: 'drift-found', policy: 'off', changes: 1 } as const };
     const settled = story({}, drift, drift, {});
