@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { formatStatuses } from '../../src/cli/views/status.ts';
+import { Nudges } from '../../src/controller/nudges.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 import { type TerminalOptions, windlass } from './fake-terminal.ts';
 
@@ -279,6 +280,19 @@ describe('apply', () => {
     expect((await run(`trust accept ${'0'.repeat(40)}`)).code).toBe(1);
     expect((await run(`trust accept ${tip.slice(0, 12)}`)).code).toBe(0);
     expect((await run('apply --yes')).code).toBe(0);
+  });
+
+  it('reconcile --wait does not wait at a controller for a branch that does not go on from the accepted commit', async () => {
+    const { sim, run } = await fleet();
+    sim.source.push({ 'stacks/shop/compose.yaml': web('windlass-test/web:1') }, []);
+    const { store, clock } = sim.house;
+    store.putValue('controller', { owner: 'another', sinceMs: clock.nowMs() });
+    const nudges = new Nudges(store);
+    const hears = setInterval(() => {
+      for (const nudge of nudges.take()) nudges.done(nudge, clock.nowMs());
+    }, 5);
+    const { code, err } = await run('reconcile --all --wait --timeout 20s').finally(() => clearInterval(hears));
+    expect([code, err]).toEqual([5, expect.stringMatching(/the controller looks\nerror\[HISTORY_REWRITTEN\]/)]);
   });
 
   it('a rewritten branch says nothing of what left the fleet or differs: prune and diff refuse it as plan does', async () => {

@@ -44,6 +44,9 @@ async function waitForAll(
   stack: string,
   timeoutMs: number,
 ): Promise<number> {
+  // Nothing becomes ready at a commit that is not accepted.
+  const denied = await desk.deniedTip();
+  if (denied) throw denied;
   const { fleet, revision } = await desk.fleet();
   const names = stack === '' ? [...fleet.stacks.keys()] : [stack];
   const end = desk.house.clock.nowMs() + timeoutMs;
