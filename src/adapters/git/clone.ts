@@ -324,18 +324,20 @@ class GitClone implements Clone {
     return oneLine(stdout);
   }
 
-  /** The regular files that `ls-tree` finds there. */
+  /** The regular files that `ls-tree` finds there. Throws CLONE_REFUSED when the clone lacks one of them: that is not the same as none. */
   async #blobsOf(commit: string, path: string): Promise<readonly CloneFile[]> {
     const { stdout } = await this.#git.must(['ls-tree', '-lz', '--full-tree', commit, '--', path]);
     const entries = stdout.split('\0').flatMap((line) => {
       const [, mode = '', oid = '', size = '', name = ''] =
-        /^(\d{6}) blob ([0-9a-f]{40}) +(\d+)\t(.+)$/s.exec(line) ?? [];
+        /^(\d{6}) blob ([0-9a-f]{40}) +(\S+)\t(.+)$/s.exec(line) ?? [];
+      if (REGULAR.test(mode) && !/^\d+$/.test(size)) throw lacking(name);
       return REGULAR.test(mode) && Number(size) <= MAX_FILE_BYTES ? [{ oid, path: name }] : [];
     });
     const blobs = await this.#objects(entries.map(({ oid }) => oid));
-    return entries.flatMap(({ oid, path: name }) => {
+    return entries.map(({ oid, path: name }) => {
       const blob = blobs.find((one) => one.oid === oid && one.type === 'blob');
-      return blob ? [{ path: name, bytes: blob.bytes }] : [];
+      if (!blob) throw lacking(name);
+      return { path: name, bytes: blob.bytes };
     });
   }
 
@@ -391,6 +393,9 @@ class GitClone implements Clone {
     }
   }
 }
+
+const lacking = (path: string): Fault =>
+  new Fault('CLONE_REFUSED', `this clone lacks the content of ${path}; \`git fetch --refetch\` brings it`);
 
 const literal = (path: string): string => `:(top,literal)${path}`;
 

@@ -79,3 +79,17 @@ it('tells no base and no parent apart from a git that did not answer', async () 
   await expect(killed.firstParent(root)).rejects.toMatchObject({ code: 'CLONE_REFUSED' });
   await expect(killed.mergeBase(root, other)).rejects.toMatchObject({ code: 'CLONE_REFUSED' });
 });
+
+it('takes a file whose content the clone lacks for no missing file', async () => {
+  git('init', '-q', '-b', 'main');
+  mkdirSync(join(folder, 'trust'));
+  write('trust/anchor.yaml', 'anchor');
+  commit('one');
+  const oid = git('rev-parse', 'HEAD:trust/anchor.yaml');
+  const clone = await openClone({ folder, run, env });
+  const head = git('rev-parse', 'HEAD');
+  expect(await clone.file(head, 'trust/none.yaml')).toBe(null);
+  rmSync(join(folder, '.git/objects', oid.slice(0, 2), oid.slice(2)));
+  const lacks = { code: 'CLONE_REFUSED', message: expect.stringContaining('trust/anchor.yaml') };
+  await expect(clone.file(head, 'trust/anchor.yaml')).rejects.toMatchObject(lacks);
+});
