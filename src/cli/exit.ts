@@ -11,6 +11,7 @@ const FAULT_EXITS: Partial<Record<Fault['code'], number>> = {
   CLONE_REFUSED: EXIT.usage,
   HISTORY_REWRITTEN: EXIT.refused,
   NOT_VERIFIED: EXIT.refused,
+  ARCHIVE_UNTRUSTED: EXIT.refused,
 };
 
 export function exitOf(fault: Fault): number {

@@ -109,14 +109,41 @@ describe('an archive that cannot be read', () => {
     const id = await backUp('one', 'a');
     const other = await backUp('two', 'b');
     expect((await run('list', 'one')).code).toBe(0);
-    spoilManifest(id);
+    spoilManifest(archive);
     const { code, out, err } = await run('list', 'one');
     expect(code).toBe(1);
     expect(out).toContain(short(id));
-    expect(out).not.toContain(short(archive));
+    expect(out).toContain(short(archive));
     expect(out).not.toContain(short(other));
     expect(err).toContain('1 archive cannot be read, and may be of one');
   });
+
+  it('is listed under the stack that it is known to be of, in a row as short as any, and below it stands why', async () => {
+    const { sim, backUp, spoilManifest, run } = await desk();
+    const older = await backUp('one', 'a');
+    const newer = await backUp('two', 'b');
+    await backUp('one', 'c');
+    for (const id of [older, newer]) spoilManifest(id);
+    const { out, err } = await run('list');
+    expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThan(70);
+    expect(out).toMatch(new RegExp(`^${short(older)}  one +damaged `, 'm'));
+    expect(out).toMatch(new RegExp(`^${short(newer)}  two +damaged `, 'm'));
+    expect(err).toMatch(new RegExp(`^${short(older)} of one cannot be read: \\w`, 'm'));
+    expect(err).not.toContain('may be of');
+    expect(JSON.parse((await run('list', '-o', 'json')).out)).toContainEqual(
+      expect.objectContaining({ id: older, kind: 'damaged', wasOf: 'one' }),
+    );
+    // Another controller's state, over the same store.
+    sim.house.store.runs = () => [];
+    expect((await run('list')).out).toMatch(new RegExp(`^${short(older)}  unreadable  damaged `, 'm'));
+  });
+});
+
+it('`backups import` of what was signed by a key that nobody trusts is refused as by trust, not as failed', async () => {
+  const [there, here] = [await desk(), await desk()];
+  const file = join(there.sim.dir, 'one.bak');
+  await there.run('export', await there.backUp('one', 'a'), file);
+  expect(await here.run('import', file)).toMatchObject({ code: 5, err: expect.stringContaining('ARCHIVE_UNTRUSTED') });
 });
 
 it('`backups show` prints the archive of a group as text, and its manifest with -o json', async () => {

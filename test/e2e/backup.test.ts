@@ -178,7 +178,7 @@ describe('a backup of PostgreSQL', () => {
 
     elsewhere.push({ 'README.md': 'nothing is here yet' });
     const refused = await elsewhere.windlass('backups', 'import', file);
-    expect(refused.code).not.toBe(0);
+    expect(refused.code).toBe(5);
     expect(refused.err).toMatch(/ARCHIVE_UNTRUSTED/);
     expect(JSON.parse((await elsewhere.windlass('backups', 'list', '-o', 'json')).out)).toEqual([]);
     const taken = await elsewhere.windlass('backups', 'import', file, '--trust-key', signedBy);

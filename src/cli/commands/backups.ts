@@ -61,9 +61,9 @@ export const list: Command = {
       io.data(
         formatTable(
           ['ID', 'OF', 'KIND', 'AGE', 'SIZE', 'TOOK', 'READ', 'VERIFIED', ...(replicas.length > 0 ? ['REPLICAS'] : [])],
-          archives.map(({ listed, readAtMs, verifiedAtMs, damagedAtMs, durationMs, replicas: has }) => [
+          archives.map(({ listed, wasOf, readAtMs, verifiedAtMs, damagedAtMs, durationMs, replicas: has }) => [
             listed.id.slice(0, 12),
-            nameOf(listed),
+            nameOf(listed, wasOf),
             listed.kind === 'archive' ? listed.purpose : listed.kind,
             listed.kind === 'damaged' ? '-' : formatAge(nowMs - listed.madeAtMs),
             listed.kind === 'archive' ? formatSize(listed.sizeBytes) : '-',
@@ -79,9 +79,12 @@ export const list: Command = {
           io.width,
         ),
       );
-    const unread = archives.filter(({ listed }) => listed.kind === 'damaged').length;
-    if (stack !== undefined && unread > 0)
-      io.words(`${plural(unread, 'archive')} cannot be read, and may be of ${oneLine(stack)}`);
+    const unread = archives.flatMap(({ listed, wasOf }) => (listed.kind === 'damaged' ? [{ ...listed, wasOf }] : []));
+    for (const { id, why, wasOf } of unread)
+      io.words(`${id.slice(0, 12)}${wasOf === null ? '' : ` of ${oneLine(wasOf)}`} cannot be read: ${oneLine(why)}`);
+    const unknown = unread.filter(({ wasOf }) => wasOf === null).length;
+    if (stack !== undefined && unknown > 0)
+      io.words(`${plural(unknown, 'archive')} cannot be read, and may be of ${oneLine(stack)}`);
     for (const { name, failing } of replicas)
       if (failing)
         io.words(
@@ -93,8 +96,12 @@ export const list: Command = {
   },
 };
 
-const nameOf = (listed: ListedArchive['listed']): string =>
-  listed.kind === 'archive' ? listed.stack : listed.kind === 'group' ? `group ${listed.group}` : oneLine(listed.why);
+const nameOf = (listed: ListedArchive['listed'], wasOf: string | null): string =>
+  listed.kind === 'archive'
+    ? listed.stack
+    : listed.kind === 'group'
+      ? `group ${listed.group}`
+      : (wasOf ?? 'unreadable');
 
 export const show: Command = {
   words: ['backups', 'show'],

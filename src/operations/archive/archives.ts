@@ -12,7 +12,7 @@ import { backupOf } from '../hooks-of.ts';
 import type { House } from '../house.ts';
 import type { RequestWork } from '../trust/request-work.ts';
 import type { MadeCommit } from './archive-source.ts';
-import { type LastBackup, lastBackupKey, tookKey } from './backup.ts';
+import { archivedMessage, type LastBackup, lastBackupKey, tookKey } from './backup.ts';
 import { GROUPING, GROUPING_MS, type Grouping } from './backup-group.ts';
 import type { CloneRecord } from './clone.ts';
 import { drilledAtMs, drillingRecords, lastVerifiedKey } from './drill-record.ts';
@@ -34,6 +34,9 @@ export const damagedAtMs = ({ store }: Pick<House, 'store'>, id: string): number
 /** When a drill with it last ended well: nothing less proves an archive. */
 export const verifiedAtMs = ({ store }: Pick<House, 'store'>, id: string): number | null => drilledAtMs(store, id);
 
+/** Of the history, for one that cannot be read. */
+const MOST_RUNS = 10_000;
+
 type Archive = Extract<Listed, { kind: 'archive' }>;
 
 export interface ListedArchive {
@@ -48,6 +51,8 @@ export interface ListedArchive {
   readonly durationMs: number | null;
   /** Replicas that were seen to hold it. */
   readonly replicas: readonly string[];
+  /** Of one that cannot be read: the stack that it is of, as far as that is on record; else null. */
+  readonly wasOf: string | null;
 }
 
 export interface Removal {
@@ -89,7 +94,23 @@ export class Archives {
         damagedAtMs: this.#isReplica ? null : damagedAtMs(this.#house, listed.id),
         durationMs: (this.#house.store.value(tookKey(listed.id)) as number | undefined) ?? null,
         replicas: replicas.filter((one) => one.has.has(listed.id)).map((one) => one.name),
+        wasOf: listed.kind === 'damaged' ? this.#wasOf(listed.id, all) : null,
       }));
+  }
+
+  /** Told by its group, by what is on record of the newest ones, or by the history of backups. */
+  #wasOf(id: string, all: readonly Listed[]): string | null {
+    for (const one of all)
+      if (one.kind === 'group') for (const member of one.members) if (member.archive === id) return member.stack;
+    const { store } = this.#house;
+    for (const about of [lastBackupKey(''), lastVerifiedKey('')])
+      for (const [key, value] of store.values(about))
+        if ((value as Pick<LastBackup, 'archive'>).archive === id) return key.slice(about.length);
+    const made = archivedMessage(id);
+    const run = store
+      .runs({ outcome: 'succeeded', limit: MOST_RUNS })
+      .find((one) => one.operation === 'backup' && one.message === made);
+    return run?.stack ?? null;
   }
 
   /** The full id of the one archive that begins so. Throws ARCHIVE_MISSING, USAGE when it is not one. */

@@ -73,6 +73,9 @@ const AFTER_A_BACKUP = {
 /** How long one took to make, in ms. */
 export const tookKey = (archive: string): string => `archive-took/${archive}`;
 
+/** What the history says of a backup that succeeded. */
+export const archivedMessage = (archive: string): string => `archive ${archive.slice(0, 12)}`;
+
 export const lastBackupKey = (stack: string): string => `last-backup/${stack}`;
 
 /** For the hook action `backup`: inside of an operation that holds the lease, and without hooks of its own. */
@@ -139,7 +142,7 @@ export async function backup(bench: Workbench, stack: string, options: BackupOpt
       store.putValue(lastBackupKey(stack), last);
     }
     store.putValue(tookKey(done.archive), clock.nowMs() - begun.startedAtMs);
-    end('succeeded', `archive ${done.archive.slice(0, 12)}`);
+    end('succeeded', archivedMessage(done.archive));
     return done;
   } catch (error) {
     const fault = asFault(error, 'ARCHIVE_FAILED');
