@@ -13,6 +13,7 @@ import type { Payloads } from '../../ports/payloads.ts';
 import type { FleetAt } from '../fleet-at.ts';
 import type { House } from '../house.ts';
 import { acceptedKey } from '../lineage.ts';
+import { treeDirOf } from '../resolve.ts';
 import type { Judged } from '../survey.ts';
 import { Workbench } from '../workbench.ts';
 import { ArchiveSource, type MadeCommit } from './archive-source.ts';
@@ -391,15 +392,21 @@ async function whereGitDiffers(
     return [`what git declares cannot be compared: ${bench.house.redact((error as Error).message)}`];
   }
   const restored = judged.resolved.desired.services;
+  // Where the data of a generation lies is nothing that git says: it is the folder that it declares.
+  const tree = `${treeDirOf(bench.house.settings.stateDir, judged.name)}/`;
+  const declaredAs = (value: string | null): string =>
+    value === null ? 'nothing' : value.startsWith(tree) ? tree + originalFolder(value.slice(tree.length)) : value;
   const lines: string[] = [];
   for (const service of services) {
     const before = restored.find((one) => one.name === service.name);
     if (!before) lines.push(`git differs: it has the service ${service.name} too`);
     // A secret that differs now is that of the archive afterwards.
     else
-      for (const { path, before: old, after } of fieldChanges(before, service))
+      for (const { path, ...values } of fieldChanges(before, service)) {
+        const [old, after] = [declaredAs(values.before), declaredAs(values.after)];
         if (old !== after && !/\.dev\.windlass\./.test(path))
-          lines.push(`git differs: ${service.name} ${path}: ${old ?? 'nothing'} → ${after ?? 'nothing'}`);
+          lines.push(`git differs: ${service.name} ${path}: ${old} → ${after}`);
+      }
   }
   for (const { name } of restored)
     if (!services.some((one) => one.name === name)) lines.push(`git differs: it has no service ${name}`);
