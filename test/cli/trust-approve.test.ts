@@ -1,16 +1,20 @@
 // Approvals, rejections and withdrawals that people sign in their own clone.
 import { writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { People, type PersonName } from './trust-people.ts';
 
+const asked = new People();
 let people: People;
 const ID = 'purge-shop';
-beforeEach(async () => {
-  people = new People();
-  await people.begin();
-  await people.say('anna', 'request', 'purge', 'shop', '--volumes', 'pgdata', '--reason', 'closed', '--id', ID);
+beforeAll(async () => {
+  await asked.begin();
+  await asked.say('anna', 'request', 'purge', 'shop', '--volumes', 'pgdata', '--reason', 'closed', '--id', ID);
+});
+beforeEach(() => {
+  people = new People(asked);
 });
 afterEach(() => people.close());
+afterAll(() => asked.close());
 
 const approve = (name: PersonName, ...more: readonly string[]) => people.say(name, 'approve', ID, ...more);
 

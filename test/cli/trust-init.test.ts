@@ -1,15 +1,17 @@
 // Trust init: the first policy and the anchor, in the clone of a person.
 import { writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readAnchorHint } from '../../src/core/state/trust/anchor-hint.ts';
 import { readPolicy, sha256Of } from '../../src/core/state/trust/policy-file.ts';
 import { People } from './trust-people.ts';
 
+const fresh = new People();
 let people: People;
 beforeEach(() => {
-  people = new People();
+  people = new People(fresh);
 });
 afterEach(() => people.close());
+afterAll(() => fresh.close());
 
 const admin = (name: string) => ['--admin', `${name}=${people.file(`${name}.pub`)}`];
 const start = () => people.commitFile('README.md', 'a fleet\n');

@@ -1,16 +1,18 @@
 // The next version of a policy: drafted, edited and signed by admins in their own clones.
 import { writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readPolicy, sha256Of } from '../../src/core/state/trust/policy-file.ts';
 import { People } from './trust-people.ts';
 
 const SECOND = 'trust/policy/v0002.yaml';
+const begun = new People();
 let people: People;
-beforeEach(async () => {
-  people = new People();
-  await people.begin();
+beforeAll(() => begun.begin());
+beforeEach(() => {
+  people = new People(begun);
 });
 afterEach(() => people.close());
+afterAll(() => begun.close());
 
 const draft = async (edit: (text: string) => string = (text) => text) => {
   expect((await people.windlass(['trust', 'policy', 'new'])).code).toBe(0);

@@ -1,6 +1,6 @@
 // Requests that people make in their own clone: what is written, what is shown before, and what a controller would say of the signature.
 import { writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openClone } from '../../src/adapters/git/clone.ts';
 import { run } from '../../src/adapters/process/run.ts';
 import { sha256Of } from '../../src/core/state/trust/policy-file.ts';
@@ -9,12 +9,14 @@ import { parseStatement } from '../../src/core/state/trust/statement.ts';
 import { People } from './trust-people.ts';
 
 const ARCHIVE = 'ab12'.repeat(16);
+const begun = new People();
 let people: People;
-beforeEach(async () => {
-  people = new People();
-  await people.begin();
+beforeAll(() => begun.begin());
+beforeEach(() => {
+  people = new People(begun);
 });
 afterEach(() => people.close());
+afterAll(() => begun.close());
 
 const purge = (...more: readonly string[]) => [
   'request',
