@@ -282,6 +282,23 @@ volumes: { data: {} }
     await expect(answerOf(none, { ports: { web: ['8081'] } })).rejects.toMatchObject({ code: 'USAGE' });
   });
 
+  it('tells which variables are others than those of its archive, and of none what it is', async () => {
+    const told = async (secrets: 'copy' | 'mint', vars: Record<string, unknown>) => {
+      const world = await shop({
+        ...FILES,
+        'stacks/shop/stack.yaml': `${STACK.trim().slice(0, -1)}, GREETING: hello }\n`,
+      });
+      await run(world, await planned(world, { secrets, vars }), { archiveLive: stopping(world) });
+      return itemsOf(world.sim.house, 'q1').find((one) => one.item === 'beside its archive')?.state;
+    };
+    expect(await told('copy', {})).toMatch(/fields are the same, none differs$/);
+    expect(await told('copy', { EXTRA: 'override', GREETING: 'bonjour' })).toMatch(
+      /; 2 differ: var GREETING: another value; var EXTRA: not in the archive$/,
+    );
+    expect(await told('copy', { PASSWORD: 'in the clear' })).toMatch(/; 1 differ: var PASSWORD: another value$/);
+    expect(await told('mint', {})).toMatch(/; 1 differ: var PASSWORD: minted anew$/);
+  });
+
   it('leaves nothing of a target that does not come up', async () => {
     const world = await shop();
     const plan = await planned(world, { archive: await archiveOf(world), secrets: 'copy' });

@@ -241,7 +241,8 @@ function mintedOf(manifest: Manifest, { vars = {}, secrets }: Overrides): Pick<M
   return said.length === 0 ? {} : { minted: Object.fromEntries(said) };
 }
 
-function varOf(one: ManifestVar, manifest: Manifest, target: string): unknown {
+/** As the target's document declares it, its secrets taken along. */
+export function varOf(one: ManifestVar, manifest: Manifest, target: string): unknown {
   if (one.kind === 'plain') return one.value;
   if (one.kind === 'secret') return `ref+vault://${scopeFor(one.scope, manifest.stack, target)}/${one.key}`;
   return one.ref.replace(`ref+vault://stack/${manifest.stack}/`, `ref+vault://stack/${target}/`);

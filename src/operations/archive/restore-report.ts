@@ -1,11 +1,12 @@
 // Restore report: the restored stack beside what its archive says, field by field, in words and without a secret. Reads only, changes nothing.
 import type { Manifest } from '../../core/archive/manifest.ts';
 import { projectContainers } from '../../core/diff/diff.ts';
+import { parseMint } from '../../core/spec/ref.ts';
 import type { VolumeOwner } from '../../core/state/desired.ts';
 import { canonicalJson } from '../../engine/digest.ts';
 import type { Judged } from '../survey.ts';
 import type { Workbench } from '../workbench.ts';
-import { scopeFor } from './made-stack.ts';
+import { scopeFor, varOf } from './made-stack.ts';
 import type { RestorePlan } from './plan-restore.ts';
 import { openVaultValues } from './vault-values.ts';
 
@@ -45,8 +46,12 @@ export async function reportRestore(
     Object.fromEntries(Object.entries(manifest.integrate).map(([plug, { provider }]) => [plug, provider])),
     stack.integrate,
   );
-  for (const [name, one] of Object.entries(manifest.vars))
-    if (one.kind === 'plain') compare(`var ${name}`, one.value, stack.vars[name], false);
+  for (const name of new Set([...Object.keys(manifest.vars), ...Object.keys(stack.vars)])) {
+    const [one, now] = [manifest.vars[name], stack.vars[name]];
+    if (one === undefined) differing.push(`var ${name}: not in the archive`);
+    else if (one.kind === 'secret' && isMinted(now)) differing.push(`var ${name}: minted anew`);
+    else compare(`var ${name}`, varOf(one, manifest, plan.target), now, false);
+  }
   if (manifest.app && stack.layout.kind === 'app') compare('app', manifest.app.version, stack.layout.app.version);
   const containers = projectContainers(await bench.look.fresh('known'), resolved.desired.project);
   for (const { service, reference, imageId } of manifest.images) {
@@ -76,6 +81,8 @@ export async function reportRestore(
   same += plan.volumes.filter((one) => one.payload !== null).length + plan.folders.length;
   return { same, differing };
 }
+
+const isMinted = (value: unknown): boolean => typeof value === 'string' && parseMint(value) !== null;
 
 export const formatReport = ({ same, differing }: RestoreReport): string =>
   `${same} fields are the same${differing.length === 0 ? ', none differs' : `; ${differing.length} differ: ${differing.join('; ')}`}`;
