@@ -3,9 +3,12 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { Fault } from '../../src/core/fault.ts';
 import type { Condition } from '../../src/core/status/condition.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 import { windlass } from './fake-terminal.ts';
 
+/** Keeps alive what waits for it, as a dead process keeps its files from being closed by us. */
+const forever = new Promise<void>(() => {});
 const houses: SimHouse[] = [];
 afterEach(() => {
   for (const house of houses.splice(0)) house.dispose();
@@ -170,4 +173,45 @@ it('a stack whose services a hook could not bring back is not Ready until they a
   await run('resume shop');
   await run('hooks run shop post_backup');
   expect((await conditions())[1]).toEqual(['False', 'Idle']);
+});
+
+it('a stack that a killed backup left at rest is not Ready until it is back', async () => {
+  const sim = new SimHouse();
+  houses.push(sim);
+  const disk = new SimArchives(sim);
+  disk.volumes.set('shop_data', { 'rows.txt': 'all of them' });
+  const run = (words: string) => sim.run(windlass(sim, words.split(' ')));
+  sim.source.push({
+    'stacks/shop/compose.yaml':
+      'services: { web: { image: "windlass-test/busybox:1", volumes: ["data:/data"] } }\nvolumes: { data: {} }\n',
+  });
+  await run('apply --yes');
+  let isReading = false;
+  disk.during = () => {
+    isReading = true;
+    return forever;
+  };
+  Object.assign(sim.house.settings, { owner: 'dead' });
+  void windlass(sim, ['backup', 'shop']);
+  while (!isReading) await sim.run(sim.clock.sleep(100));
+  const ready = async () => {
+    const { conditions } = JSON.parse((await run('get shop -o json')).out) as { conditions: Condition[] };
+    const { status, reason, message } = conditions.find(({ type }) => type === 'Ready')!;
+    return { status, reason, message };
+  };
+  // While it is at work nothing is wrong.
+  expect((await ready()).status).toBe('True');
+  sim.crash();
+  disk.open();
+  disk.during = () => {};
+  Object.assign(sim.house.settings, { owner: 'next', hasEnded: (owner: string) => owner === 'dead' });
+  expect(sim.world.container('shop-web-1').state).toBe('exited');
+  expect(await ready()).toEqual({
+    status: 'False',
+    reason: 'RestoreFailed',
+    message: expect.stringContaining('a backup was interrupted'),
+  });
+  expect((await run('apply --yes')).code).toBe(0);
+  expect(sim.world.container('shop-web-1').state).toBe('running');
+  expect((await ready()).status).toBe('True');
 });

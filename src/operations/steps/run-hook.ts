@@ -32,6 +32,7 @@ import { everDeployed } from '../gone.ts';
 import { isOneShot } from '../hook-check.ts';
 import { type HookSubject, modelAt, stackAt } from '../hook-subject.ts';
 import { actionsOf, dueOf } from '../hooks-of.ts';
+import { isHeld } from '../leases.ts';
 import { acceptedKey } from '../lineage.ts';
 import { homeOf, InvalidStack, type Resolved, treeDirOf } from '../resolve.ts';
 import { openSecrets } from '../secrets.ts';
@@ -140,9 +141,16 @@ export function describeLeft(bench: Workbench, stack: string): readonly string[]
   ];
 }
 
-/** Stack → why what its hooks scaled is not back, where that was tried in vain. */
-export function notBack({ house }: Workbench): ReadonlyMap<string, { readonly fault: Fault; readonly atMs: number }> {
+/** Stack → why services of it are not back: a dead backup left them at rest, or what its hooks scaled was tried in vain. */
+export function notBack(bench: Workbench): ReadonlyMap<string, { readonly fault: Fault; readonly atMs: number }> {
+  const { house } = bench;
   const found = new Map<string, { readonly fault: Fault; readonly atMs: number }>();
+  for (const stack of stacksAtRest(bench)) {
+    if (isHeld(house, stack)) continue;
+    const run = house.store.runs({ stack }).find(({ operation }) => operation === 'backup');
+    const message = 'a backup was interrupted, and what it had brought to rest is not back';
+    found.set(stack, { fault: new Fault('RESTORE_FAILED', message), atMs: run?.startedAtMs ?? house.clock.nowMs() });
+  }
   for (const state of storeJournal(house.store).all()) {
     if (state.ended?.outcome !== 'restoreFailed') continue;
     const { fault } = resultOf(state);
