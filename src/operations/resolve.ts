@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { Fault } from '../core/fault.ts';
 import { HASH_RECIPE } from '../core/render/config-hash.ts';
-import { desiredOf, overrideFor, type ProjectContext } from '../core/render/desired.ts';
+import { desiredOf, openText, overrideFor, type ProjectContext, takeEnvironment } from '../core/render/desired.ts';
 import { overlayOf, render, type SecretRef, variablesOf } from '../core/render/render.ts';
 import { isSecretValue, secretValuesOf } from '../core/render/secret-values.ts';
-import { encodeToken, findTokens, replaceTokens, spelledByGo } from '../core/render/token.ts';
+import { encodeToken, findTokens, replaceTokens } from '../core/render/token.ts';
 import { enclose, portsOverride, type Variant, withGeneration, withoutPorts } from '../core/render/variant.ts';
 import { keyMeant, pathOfWords } from '../core/spec/compose-words.ts';
 import type { Diagnostic } from '../core/spec/diagnostic.ts';
@@ -21,7 +21,7 @@ import type { House } from './house.ts';
 import { markSecrets, type OpenedSecrets, openSecrets, type SecretMarks } from './secrets.ts';
 
 /** Bumped when the same inputs would be resolved to something else. */
-const RESOLVE_VERSION = 4;
+const RESOLVE_VERSION = 5;
 /** `docker compose config` runs at once at most; more gains nothing on two cores (ENGINE.md D 2.2). */
 const CONFIG_AT_ONCE = 2;
 const MODELS_KEPT = 16;
@@ -215,7 +215,7 @@ export class Resolver {
       for (const [name, value] of Object.entries(prepared.environment))
         if (isSecretValue(name, value)) this.#house.hide(value);
       const variant = this.#variants(stack, at)[0] ?? {};
-      const context: ProjectContext = {
+      const asked: ProjectContext = {
         stack: stack.name,
         revision: at.revision.commit,
         project: stack.name,
@@ -227,20 +227,25 @@ export class Resolver {
         files: filesInPlace(stack.files, variant.generation ?? null),
         extensions: prepared.extensions,
         owners: prepared.owners,
+        environment: prepared.environment,
         salt: this.#saltNow(),
       };
-      const closed = await this.#config(stack, context, prepared, variant, signal);
+      const { text: closed, environment: told } = takeEnvironment(
+        await this.#config(stack, asked, prepared, variant, signal),
+      );
+      const context = { ...asked, environment: { ...prepared.environment, ...told } };
       const secrets = secretsOf(stack, prepared, closed);
       const { values, unminted, marks } = await this.#open(secrets, at, use);
       const open = (ref: string): string => values.get(ref) ?? encodeToken(ref);
-      // As Compose writes it, `$` doubled: the model is read as a Compose file again, and what is hashed is the spelling.
-      const text = replaceTokens(closed, (ref) => spelledByGo(open(ref)).replaceAll('$', '$$$$'));
-      const environment = Object.fromEntries(
-        Object.entries(prepared.environment).map(([name, value]) => [name, replaceTokens(value, open)]),
-      );
+      const text = openText(context, closed, open);
+      const opened = (variables: Readonly<Record<string, string>>) =>
+        Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, replaceTokens(value, open)]));
       for (const value of secretValuesOf(JSON.parse(text))) this.#house.hide(value);
-      const desired = desiredOf({ ...context, opened: [...values.values()] }, text);
-      const model = { text, environment };
+      const desired = desiredOf(
+        { ...context, environment: opened(context.environment), opened: [...values.values()] },
+        text,
+      );
+      const model = { text, environment: opened(prepared.environment) };
       const minted = secrets.filter(({ policy }) => policy !== null);
       const planDigest = minted.length === 0 ? desired.digest : planDigestOf(context, closed, secrets, marks);
       const about: SecretsKept = { inputDigest, planDigest, secrets, marks };

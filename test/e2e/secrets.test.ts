@@ -17,10 +17,11 @@ describe('a stack with secrets', () => {
   const vaultFiles = (): readonly string[] =>
     ['vault.db', 'age.key'].filter((name) => existsSync(join(fleet.state, name)));
   const environment = (): Record<string, string> => {
-    const [id = ''] = Object.values(containersOf(STACK));
+    const { [`${STACK}-app-1`]: id = '' } = containersOf(STACK);
     const { Env } = inspect(id)['Config'] as { Env: readonly string[] };
     return Object.fromEntries(Env.map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]));
   };
+  const inFile = (): string => docker('exec', `${STACK}-reader-1`, 'cat', '/run/secrets/password');
   /** Files below the state directory that hold `value` in clear. */
   const holding = (value: string): readonly string[] =>
     readdirSync(fleet.state, { recursive: true, withFileTypes: true })
@@ -45,6 +46,13 @@ vars: { PASSWORD: "@secret(40,alnum)!", TOKEN: "ref+env://WINDLASS_SECRET_TOKEN"
     network_mode: none
     stop_grace_period: 0s
     environment: { PASSWORD: $PASSWORD, TOKEN: $TOKEN }
+  reader:
+    image: windlass-test/busybox:1
+    command: sleep 1d
+    network_mode: none
+    stop_grace_period: 0s
+    secrets: [password]
+secrets: { password: { environment: PASSWORD } }
 `,
     });
   });
@@ -72,6 +80,7 @@ vars: { PASSWORD: "@secret(40,alnum)!", TOKEN: "ref+env://WINDLASS_SECRET_TOKEN"
     const password = shown.out.trimEnd();
     expect(password).toMatch(/^[A-Za-z0-9]{40}$/);
     expect(environment()).toMatchObject({ PASSWORD: password, TOKEN: FROM_ENV });
+    expect(inFile()).toBe(password);
     expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
     expect(applied.out + applied.err).not.toMatch(new RegExp(`${password}|${FROM_ENV}`));
     expect([...holding(password), ...holding(FROM_ENV)]).toEqual([]);
@@ -83,10 +92,13 @@ vars: { PASSWORD: "@secret(40,alnum)!", TOKEN: "ref+env://WINDLASS_SECRET_TOKEN"
     const set = await fleet.windlass('vault', 'set', 'PASSWORD', '--scope', `stack/${STACK}`, '--from-file', file);
     expect(set.code, set.err).toBe(0);
     const planned = await fleet.windlass('plan', '--detailed-exitcode');
-    expect([planned.code, planned.out]).toEqual([2, expect.stringMatching(/recreate app/)]);
+    expect([planned.code, planned.out]).toEqual([
+      2,
+      expect.stringMatching(/recreate app[\s\S]*recreate reader .*password/),
+    ]);
     const applied = await fleet.windlass('apply', '--yes');
     expect(applied.code, applied.err).toBe(0);
-    expect(environment()['PASSWORD']).toBe(BY_A_PERSON);
+    expect([environment()['PASSWORD'], inFile()]).toEqual([BY_A_PERSON, BY_A_PERSON]);
     expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
     expect(set.out + set.err + planned.out + applied.out + applied.err).not.toContain('set-by-a-person');
     for (const one of [BY_A_PERSON, 'set-by-a-person']) expect(holding(one)).toEqual([]);
@@ -106,6 +118,6 @@ vars: { PASSWORD: "@secret(40,alnum)!", TOKEN: "ref+sops://secrets/app.enc.yaml#
     expect(environment()).toMatchObject({ PASSWORD: BY_A_PERSON, TOKEN: FROM_SOPS });
     expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
     expect(holding(FROM_SOPS)).toEqual([]);
-    expect(docker('ps', '-aq', '--filter', `label=com.docker.compose.project=${STACK}`).split('\n')).toHaveLength(1);
+    expect(docker('ps', '-aq', '--filter', `label=com.docker.compose.project=${STACK}`).split('\n')).toHaveLength(2);
   });
 });

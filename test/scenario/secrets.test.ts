@@ -1,4 +1,5 @@
 // Secrets from plan to deploy on a simulated engine with the real vault: who only looks makes nothing, who deploys makes them once.
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -75,6 +76,9 @@ function filesOf(folder: string): Record<string, string> {
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => /\.[a-z]+$/.test(path));
   return Object.fromEntries(paths.map((path) => [path, readFileSync(join(folder, path), 'utf8')]));
 }
+
+const containers = (sim: SimHouse): Record<string, string> =>
+  Object.fromEntries([...sim.world.engine.containers.values()].map((one) => [one.spec.name, one.id]));
 
 const MINTING = `apiVersion: windlass/v1
 kind: Stack
@@ -223,6 +227,101 @@ describe('a value that changes', () => {
     if (before?.kind !== 'judged' || after?.kind !== 'judged') throw new Error('not judged');
     expect(after.resolved.desired.digest).not.toBe(before.resolved.desired.digest);
     expect((await after.resolved.model()).text).toContain('chosen by a person');
+  });
+});
+
+describe('a value that Compose puts into a container as a file', () => {
+  const BY_VALUE = {
+    'stacks/shop/stack.yaml': 'apiVersion: windlass/v1\nkind: Stack\nvars: { T: "ref+vault://key" }\n',
+  };
+  const PLAIN = (value: string) => ({ 'stacks/shop/.env': `T=${value}\n` });
+  const shop = (definition: string, rest = '') => ({
+    'stacks/shop/compose.yaml': `services:
+  peer:
+    image: windlass-test/busybox:1
+  web:
+    image: windlass-test/busybox:1
+    ${definition.startsWith('secrets') ? 'secrets' : 'configs'}: [one]
+    ${rest}
+${definition}
+`,
+  });
+  const CASES = [
+    ['a secret by environment', shop('secrets: { one: { environment: T } }'), '/run/secrets/one'],
+    ['a config by environment', shop('configs: { one: { environment: T } }'), '/one'],
+    ['a config with it inside', shop('configs: { one: { content: "pw=$T" } }'), '/one'],
+    [
+      'a secret of a service in the network of another',
+      shop('secrets: { one: { environment: T } }', 'network_mode: "service:peer"'),
+      '/run/secrets/one',
+    ],
+  ] as const;
+
+  it.each(CASES)('%s from the vault is deployed again when it changes, and never told', async (_, compose, target) => {
+    const { sim, run, vault, models } = desk({ ...BY_VALUE, ...compose });
+    await vault.put('key', 'stack/shop', 'first value');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+    const before = containers(sim);
+    await vault.put('key', 'stack/shop', 'second value');
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringMatching(/recreate web/)]);
+    expect(out).toContain(target);
+    expect(out).not.toContain('second value');
+    expect((await run('apply --yes')).code).toBe(0);
+    const after = containers(sim);
+    expect(after['shop-peer-1']).toBe(before['shop-peer-1']);
+    expect(after['shop-web-1']).not.toBe(before['shop-web-1']);
+    const labels = [...sim.world.engine.containers.values()].map(({ spec }) => JSON.stringify(spec.labels)).join();
+    const digests = [...models.join().matchAll(/"dev\.windlass\.content":"([^"]*)"/g)].map(([, digest]) => digest);
+    expect(new Set(digests).size).toBe(2);
+    for (const value of ['first value', 'second value']) {
+      expect(labels).not.toContain(value);
+      expect(digests).not.toContain(createHash('sha256').update(value).digest('hex'));
+      expect(JSON.stringify(sim.house.store.resolved('shop'))).not.toContain(value);
+    }
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it.each(CASES)('%s from a plain file is deployed by a commit that changes that alone', async (_, compose, target) => {
+    const { sim, run } = desk({ ...PLAIN('first'), ...compose });
+    expect((await run('apply --yes')).code).toBe(0);
+    const before = containers(sim);
+    sim.source.push(PLAIN('second'));
+    const { code, out } = await run('plan --detailed-exitcode');
+    expect([code, out]).toEqual([2, expect.stringMatching(/recreate web/)]);
+    expect(out).toContain(target);
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(containers(sim)['shop-web-1']).not.toBe(before['shop-web-1']);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('a variable of the service in the network of another is one too', async () => {
+    const { run, vault } = desk({
+      ...BY_VALUE,
+      'stacks/shop/compose.yaml': `services:
+  peer: { image: "windlass-test/busybox:1" }
+  web: { image: "windlass-test/busybox:1", network_mode: "service:peer", environment: { PASSWORD: $T } }
+`,
+    });
+    await vault.put('key', 'stack/shop', 'first value');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+    await vault.put('key', 'stack/shop', 'second value');
+    expect((await run('plan')).out).toMatch(/recreate web/);
+    expect((await run('apply --yes')).code).toBe(0);
+    expect((await run('plan --detailed-exitcode')).code).toBe(0);
+  });
+
+  it('a stack whose value stays is left alone by a change of another one', async () => {
+    const { sim, run, vault } = desk({ ...BY_VALUE, ...CASES[0][1] });
+    await vault.put('key', 'stack/shop', 'first value');
+    expect((await run('apply --yes')).code).toBe(0);
+    const before = containers(sim);
+    await vault.put('other', 'stack/shop', 'second value');
+    sim.source.push({ 'stacks/shop/.env': 'ELSE=1\n' });
+    await run('apply --yes');
+    expect(containers(sim)).toEqual(before);
   });
 });
 

@@ -138,6 +138,7 @@ export function resolveProject(input: ProjectInput): string {
       name: named(value, key),
       ...pick(value, ['driver', 'driver_opts', 'external', 'labels']),
     })),
+    ...extensionsOf(merged),
   };
   for (const kind of ['configs', 'networks', 'secrets', 'volumes'])
     if (Object.keys(project[kind]).length === 0) delete project[kind];
@@ -228,7 +229,7 @@ function normalFile(file: Tree, name: string, input: ProjectInput): Tree {
     }
     services[service] = normalService(value, input);
   }
-  return { ...pick(file, ['networks', 'volumes', 'configs', 'secrets']), services };
+  return { ...extensionsOf(file), ...pick(file, ['networks', 'volumes', 'configs', 'secrets']), services };
 }
 
 function normalService(raw: Tree, input: ProjectInput): Tree {
@@ -362,7 +363,7 @@ function mergeFile(under: Tree, over: Tree): Tree {
   for (const [name, service] of Object.entries<Tree>(over['services'] ?? {})) {
     services[name] = services[name] === undefined ? service : mergeService(services[name], service);
   }
-  const merged: Tree = { services };
+  const merged: Tree = { ...extensionsOf(under), ...extensionsOf(over), services };
   for (const kind of ['networks', 'volumes', 'configs', 'secrets']) {
     const entries: Tree = { ...(under[kind] ?? {}) };
     for (const [key, value] of Object.entries<Loose>(over[kind] ?? {}))
@@ -371,6 +372,9 @@ function mergeFile(under: Tree, over: Tree): Tree {
   }
   return merged;
 }
+
+const extensionsOf = (file: Tree): Tree =>
+  Object.fromEntries(Object.entries(file).filter(([key]) => key.startsWith('x-')));
 
 function mergeService(under: Tree, over: Tree): Tree {
   const merged: Tree = { ...under };

@@ -14,9 +14,10 @@ import type {
 } from '../state/desired.ts';
 import { LABELS } from '../state/labels.ts';
 import type { TreeEntry } from '../state/listing.ts';
-import { HASH_RECIPE, hashesOf } from './config-hash.ts';
+import { entriesOf, fieldOf, HASH_RECIPE, hashesOf, readRaw, toJs, writeRaw } from './config-hash.ts';
 import { secretValuesOf } from './secret-values.ts';
-import { findTokens } from './token.ts';
+import { findTokens, replaceTokens, spelledByGo } from './token.ts';
+import { withLabels } from './variant.ts';
 
 /** `x-windlass` of one service. */
 export interface ServiceExtension {
@@ -37,6 +38,8 @@ export interface ProjectContext {
   readonly extensions: Readonly<Record<string, ServiceExtension>>;
   /** Owners of volumes by their key in the Compose file. */
   readonly owners: readonly VolumeOwner[];
+  /** What `environment:` of configs and secrets names: Compose puts only the name into the text. Closed or open as the text is. */
+  readonly environment: Readonly<Record<string, string>>;
   /** Values of opened secrets: whatever holds one is masked. */
   readonly opened?: readonly string[];
   /** Makes digests of maybe-secret values useless elsewhere. */
@@ -65,6 +68,14 @@ function contentDigest(context: ProjectContext, path: string): string | null {
   return under.length === 0 ? null : sha(...under);
 }
 
+/** What Compose writes into a container when it makes it. Digested with the salt only: it may be a secret. */
+function injectedOf(context: ProjectContext, definition: Loose): readonly (string | null)[] {
+  const { content = null, environment = null } = definition;
+  if (environment === null) return [content, null];
+  const isSet = Object.hasOwn(context.environment, environment);
+  return [content, environment, isSet ? (context.environment[environment] ?? null) : null];
+}
+
 function mountsOf(context: ProjectContext, model: Loose, name: string): MountedContent[] {
   const service = model.services[name];
   const onChange = context.extensions[name]?.onFileChange ?? { kind: 'recreate' };
@@ -81,7 +92,7 @@ function mountsOf(context: ProjectContext, model: Loose, name: string): MountedC
       const target = use.target ?? (kind === 'config' ? `/${use.source}` : `/run/secrets/${use.source}`);
       const digest = definition.file
         ? contentDigest(context, definition.file)
-        : sha(context.salt, JSON.stringify([definition.content ?? null, definition.environment ?? null]));
+        : sha(context.salt, JSON.stringify(injectedOf(context, definition)));
       // Content that Compose injects at creation cannot be refreshed in place, whatever onFileChange says.
       const injected = !definition.file;
       if (digest)
@@ -127,7 +138,70 @@ export function overrideFor(context: ProjectContext, text: string): string | nul
     if (Object.keys(labels).length === 0) continue;
     services[name] = build ? { labels, build: { labels: { [LABELS.build]: build.digest } } } : { labels };
   }
-  return Object.keys(services).length === 0 ? null : JSON.stringify({ services });
+  if (Object.keys(services).length === 0) return null;
+  const asked = environmentAsked(model);
+  return JSON.stringify({ services, ...(Object.keys(asked).length > 0 ? { [ENVIRONMENT]: asked } : {}) });
+}
+
+/** Top-level key under which the override lets Compose say what the variables hold that configs and secrets name. */
+const ENVIRONMENT = 'x-windlass-environment';
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+function environmentAsked(model: Loose): Readonly<Record<string, string>> {
+  const definitions = [...Object.values<Loose>(model.configs ?? {}), ...Object.values<Loose>(model.secrets ?? {})];
+  const names = definitions.map((one) => one?.environment).filter((name) => VARIABLE.test(name ?? ''));
+  return Object.fromEntries(names.map((name) => [name, `\${${name}-}`]));
+}
+
+/** Takes the answer out of the text again: it is no part of the project. */
+export function takeEnvironment(text: string): { text: string; environment: Readonly<Record<string, string>> } {
+  const project = readRaw(text);
+  const asked = fieldOf(project, ENVIRONMENT);
+  if (asked === undefined) return { text, environment: {} };
+  const rest = entriesOf(project).filter(({ key }) => key !== ENVIRONMENT);
+  return {
+    text: writeRaw({ kind: 'object', entries: rest }),
+    environment: toJs(asked) as Readonly<Record<string, string>>,
+  };
+}
+
+/**
+ * The closed text with its secrets opened as Compose spells them. What a container bears for what is written into it was made from names
+ * and refs: it moves with the values too, or Compose would see no difference when one of them changes.
+ */
+export function openText(context: ProjectContext, closed: string, open: (ref: string) => string): string {
+  // As Compose writes it, `$` doubled: the model is read as a Compose file again, and what is hashed is the spelling.
+  const opened = (text: string) => replaceTokens(text, (ref) => spelledByGo(open(ref)).replaceAll('$', '$$$$'));
+  const labels = labelsByValue(context, closed, open);
+  return opened(labels.size === 0 ? closed : withLabels(closed, labels));
+}
+
+/** By service: its labels that stand for a secret or for what a variable holds. Salted: a label is seen by whoever sees the container. */
+function labelsByValue(
+  context: ProjectContext,
+  closed: string,
+  open: (ref: string) => string,
+): ReadonlyMap<string, Readonly<Record<string, string>>> {
+  const model: Loose = JSON.parse(closed);
+  const found = new Map<string, Readonly<Record<string, string>>>();
+  for (const [name, service] of Object.entries<Loose>(model.services ?? {})) {
+    const injected = (['configs', 'secrets'] as const).flatMap((kind) =>
+      (service[kind] ?? []).map((use: Loose) => injectedOf(context, model[kind]?.[use.source] ?? {})),
+    );
+    const values = injected.filter(([, variable]) => variable !== null);
+    const moved: Record<string, string> = {};
+    const move = (label: string, held: string): void => {
+      const before = service.labels?.[label];
+      const refs = findTokens(held);
+      if (before === undefined || refs.length + values.length === 0) return;
+      moved[label] = sha(context.salt, before, JSON.stringify([values, refs.map((ref) => [ref, open(ref)])]));
+    };
+    move(LABELS.content, JSON.stringify(injected));
+    // Of a service that nothing else tells apart: whatever of it holds secrets.
+    move(LABELS.definition, JSON.stringify([injected, service]));
+    if (Object.keys(moved).length > 0) found.set(name, moved);
+  }
+  return found;
 }
 
 const bytes = (value: unknown): number => Number(value ?? 0) || 0;

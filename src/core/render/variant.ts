@@ -167,6 +167,24 @@ export function withGeneration(text: string, generation: Generation, treeDir: st
   return writeRaw(project);
 }
 
+/** The same project with other values of labels that its services have. */
+export function withLabels(text: string, labels: ReadonlyMap<string, Readonly<Record<string, string>>>): string {
+  const project = mapField(readRaw(text), 'services', (all) =>
+    mapEntries(all, (service) => {
+      const own = labels.get(service.key);
+      if (!own) return service;
+      const value = mapField(service.value, 'labels', (found) =>
+        mapEntries(found, (label) => {
+          const other = Object.hasOwn(own, label.key) ? own[label.key] : undefined;
+          return other === undefined ? label : { ...label, value: scalar(other) };
+        }),
+      );
+      return { ...service, value };
+    }),
+  );
+  return writeRaw(project);
+}
+
 function moved(mount: RawValue, sources: ReadonlyMap<string, string>): RawValue {
   const type = fieldOf(mount, 'type');
   const source = fieldOf(mount, 'source');
