@@ -25,7 +25,7 @@ import { everDeployed, goneOf, isOnRecord, leftOf } from '../operations/gone.ts'
 import { type Awaited, awaitsArchive, holdNow, NONE_AWAITED, settleHolds } from '../operations/hold-now.ts';
 import type { House } from '../operations/house.ts';
 import { endRunsLeft, endRunsOfTheDead } from '../operations/interrupted-runs.ts';
-import { isHeld } from '../operations/leases.ts';
+import { isHeld, isShut } from '../operations/leases.ts';
 import { accept, acceptedKey, brokenLineage } from '../operations/lineage.ts';
 import { type Leaving, type Succession, successionsOf } from '../operations/ports-claimed.ts';
 import { rollBack } from '../operations/rollback.ts';
@@ -513,6 +513,12 @@ export class Controller {
       const { windows } = one.stack;
       const window = inWindow(windows.length > 0 ? windows : this.#house.settings.windows, now);
       if (!window.open) return waits({ kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
+    }
+    if (isShut(this.#house, one.name)) {
+      // What rests for a backup comes back with its end: nothing is begun that would only be refused.
+      const [run] = this.#house.store.runs({ stack: one.name, outcome: 'running', limit: 1 });
+      const fault = new Fault('LOCK_HELD', `${run ? `the ${run.operation} of it` : 'other work on it'} is under way`);
+      return this.#settle(one.name, one, { kind: 'failed', fault });
     }
     this.#settle(one.name, one, { kind: 'progressing' });
     this.#options.log(

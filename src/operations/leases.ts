@@ -24,6 +24,12 @@ export function isHeld({ store, clock, settings }: House, stack: string): boolea
   return lease !== undefined && lease.expiresAtMs > clock.nowMs() && !settings.hasEnded(lease.owner);
 }
 
+/** Would this process be refused it now, also for work inside of its own? */
+export function isShut(house: House, stack: string): boolean {
+  const here = heldHere.get(house.store)?.get(stack);
+  return here ? here.isAlone : isHeld(house, stack);
+}
+
 /** All or nothing, in name order. Throws LOCK_HELD naming the owner. `lost` is called when a heartbeat finds the lease gone. */
 export function holdLeases(
   house: House,

@@ -6,6 +6,7 @@ import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
 import { leaseName } from '../../src/operations/leases.ts';
+import { Workbench } from '../../src/operations/workbench.ts';
 import { Surface } from '../../src/surface.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
@@ -223,3 +224,34 @@ describe('a scheduled backup that fails', () => {
     expect(await made()).toEqual([1]);
   });
 });
+
+it.each(['a request', 'another process'])(
+  'what rests for a backup of %s is not healed, nor is that said',
+  async (by) => {
+    const { sim, archives, log, backups } = await desk({});
+    log.splice(0);
+    let isReading = false;
+    archives.during = async () => {
+      isReading = true;
+      // Shorter than a lease: its heartbeat is not of the simulated clock.
+      await sim.clock.sleep(25_000);
+      isReading = false;
+    };
+    const { house } = sim;
+    // Which leases are of the same process is known by the store that they were taken in.
+    const theirs = { ...house, store: Object.create(house.store), settings: { ...house.settings, owner: 'another' } };
+    const bench = by === 'a request' ? sim.bench : new Workbench(theirs);
+    const made = backup(bench, 'shop', { signal: new AbortController().signal });
+    while (!isReading) await pass(sim, 1);
+    await pass(sim, 20_000);
+    expect([isReading, sim.world.container('shop-web-1').state]).toEqual([true, 'exited']);
+    await pass(sim, 20_000);
+    await made;
+    expect(backups().map(({ outcome }) => outcome)).toEqual(['succeeded']);
+    expect(sim.world.container('shop-web-1').state).toBe('running');
+    const { conditions } = new Surface(house).status().find(({ name }) => name === 'shop')!;
+    expect(conditions.find(({ type }) => type === 'Ready')?.status).toBe('True');
+    expect(conditions.find(({ type }) => type === 'Reconciling')?.status).toBe('False');
+    expect(log.filter((line) => /shop: (heal|deploy) /.test(line))).toEqual([]);
+  },
+);

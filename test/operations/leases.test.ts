@@ -1,6 +1,6 @@
 // Leases within one process: the store tells processes apart, and nothing finer.
 import { afterEach, describe, expect, it } from 'vitest';
-import { holdLeases, leaseName } from '../../src/operations/leases.ts';
+import { holdLeases, isShut, leaseName } from '../../src/operations/leases.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const houses: SimHouse[] = [];
@@ -34,12 +34,13 @@ describe('a lease', () => {
   ])('of one that stands alone is shared with nobody, whoever came first (%s, %s)', (first, second) => {
     const { sim, hold, isHeld } = desk();
     const held = hold(first);
+    expect(isShut(sim.house, 'shop')).toBe(first);
     expect(() => hold(second)).toThrow(expect.objectContaining({ code: 'LOCK_HELD' }));
     // What was refused took nothing with it.
     expect(() => holdLeases(sim.house, ['blog', 'shop'], undefined, { alone: true })).toThrow();
     expect(sim.house.store.leases().map((one) => one.name)).toEqual([leaseName('shop')]);
     held.release();
-    expect(isHeld()).toBe(false);
+    expect([isHeld(), isShut(sim.house, 'shop')]).toEqual([false, false]);
     hold(second).release();
   });
 });
