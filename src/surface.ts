@@ -19,6 +19,7 @@ import { Archives } from './operations/archive/archives.ts';
 import { archiveMaker, type BackedUp, backup } from './operations/archive/backup.ts';
 import { type BackupStatus, backupStatusOf } from './operations/archive/backup-due.ts';
 import { backupGroup, type GroupBackedUp } from './operations/archive/backup-group.ts';
+import { globMistakes } from './operations/archive/data-holders.ts';
 import { type Discard, formatDiscard, formatDiscarded } from './operations/archive/discards.ts';
 import { drill } from './operations/archive/drill.ts';
 import { type DrillStatus, drillStatusOf } from './operations/archive/drill-due.ts';
@@ -190,7 +191,9 @@ export class Surface {
     await Promise.all(
       [...at.fleet.stacks.values()].map(async (stack) => {
         try {
-          const { desired } = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
+          const resolved = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
+          const { desired } = resolved;
+          diagnostics.push(...(await globMistakes(this.house, stack, at, resolved)));
           // What a plain project's documents name was held against its Compose file when they were loaded.
           const said = new Set(stack.warnings.map(({ code, place }) => JSON.stringify([code, place])));
           for (const one of await unfitNames(this.house, stack, at, desired, null))

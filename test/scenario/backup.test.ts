@@ -9,8 +9,11 @@ import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { archiveMaker, backup, lastBackupKey } from '../../src/operations/archive/backup.ts';
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
+import { putGeneration } from '../../src/operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
+import { treeDirOf } from '../../src/operations/resolve.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
+import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
@@ -225,6 +228,97 @@ describe('a backup', () => {
     sim.world.stop('shop-cache-1');
     await run(sim);
     expect(states(sim)).toEqual(UP.with(0, 'shop-cache-1 exited'));
+  });
+});
+
+describe('a mounted folder', () => {
+  const COMPOSE = APP['apps/shop/compose.yaml'].replace(
+    '["data:/data"]',
+    '["data:/data", "./files/up:/up", "./files/cfg:/cfg"]',
+  );
+  const NAME = 'apps/shop/files/up';
+  const said = (more: string): Record<string, string> => ({
+    'apps/shop/compose.yaml': COMPOSE,
+    'apps/shop/backup.yaml': `apiVersion: windlass/v1\nkind: Backup\n${more}`,
+  });
+  const tree = (sim: SimHouse): string => treeDirOf(sim.house.settings.stateDir, 'shop');
+
+  /** As it is after a restore with a generation, where the folder lies elsewhere below the tree. */
+  async function mounted(more: string, generation: number | null) {
+    const { sim, archives } = await desk(said(more));
+    const place = (path: string): string => (generation === null ? path : `.generation-${generation}/${path}`);
+    for (const path of [NAME, 'apps/shop/files/cfg']) archives.volumes.set(`${tree(sim)}/${place(path)}`, { a: path });
+    if (generation !== null) {
+      const folders = { [NAME]: place(NAME), 'apps/shop/files/cfg': place('apps/shop/files/cfg') };
+      putGeneration(sim.house.store, 'shop', { volumes: {}, folders });
+      sim.crash();
+      archives.open();
+    }
+    const notes: string[] = [];
+    const signal = new AbortController().signal;
+    const { archive } = await sim.run(backup(sim.bench, 'shop', { signal, note: (line) => void notes.push(line) }));
+    const { read } = await new Archives(sim.house).show(archive);
+    if (read.kind !== 'archive') throw new Error('it is no archive of a stack');
+    const { payloads, notCaptured } = read.manifest;
+    const excluded = [...archives.excluded].flatMap(([name, paths]) => (paths.length > 0 ? [[name, paths]] : []));
+    return { notes, notCaptured, read: payloads.map(({ name }) => name), excluded, place, tree: tree(sim) };
+  }
+
+  describe.each([
+    ['where it was at first', null],
+    ['after two restores', 2],
+  ])('%s', (_, generation) => {
+    it.each(['./files/up', NAME, `./${NAME}`, './files/u*'])('is captured as `%s` says', async (glob) => {
+      const found = await mounted(`volumes: { include: [data, "${glob}"] }\n`, generation);
+      expect(found.read).toEqual(['data', found.place(NAME)]);
+      expect(found.notes).toContain(`reading bind ${NAME}`);
+      expect(found.notCaptured).toEqual([
+        'volume spool is excluded by backup.yaml',
+        'bind apps/shop/files/cfg is excluded by backup.yaml',
+      ]);
+      expect(found.notes).toContain('not in it: bind apps/shop/files/cfg is excluded by backup.yaml');
+    });
+
+    it.each(['./files/up', NAME])('is left out as `%s` says, and the archive says so', async (glob) => {
+      const found = await mounted(`volumes: { exclude: ["${glob}"] }\n`, generation);
+      expect(found.read).toEqual(['data', 'spool', found.place('apps/shop/files/cfg')]);
+      expect(found.notCaptured).toEqual([`bind ${NAME} is excluded by backup.yaml`]);
+    });
+
+    it.each(['./files/up', NAME])('loses below `%s` what backup.yaml excludes', async (glob) => {
+      const found = await mounted(`exclude: { "${glob}": ["cache/*"] }\n`, generation);
+      expect(found.excluded).toEqual([[`${found.tree}/${found.place(NAME)}`, ['cache/*']]]);
+      expect(found.notCaptured).toEqual([`cache/* of bind ${NAME} is excluded by backup.yaml`]);
+    });
+  });
+
+  it('that no glob means is told of by the backup, in the archive, and by validate at its place', async () => {
+    const more = 'volumes:\n  include: ["**", "./files/upp"]\nexclude: { dta: [x] }\n';
+    const found = await mounted(more, null);
+    const words = [
+      '`./files/upp` of `volumes.include` matches no volume and no mounted folder',
+      '`dta` of `exclude` matches no volume and no mounted folder',
+    ];
+    expect(found.notCaptured).toEqual(words);
+    expect(found.notes).toContain(`not in it: ${words[0]}`);
+
+    const { sim } = await desk(said(more));
+    const { code, out } = await sim.run(windlass(sim, ['validate']));
+    expect(code).not.toBe(0);
+    expect(out).toMatch(/apps\/shop\/backup\.yaml:4:19/);
+    expect(out).toContain('did you mean `./files/up`?');
+    expect(out).toMatch(/apps\/shop\/backup\.yaml:5:12/);
+    expect(out).toContain('did you mean `data`?');
+  });
+
+  it('that the `restic` of a stack means is looked for where that stands', async () => {
+    const { sim } = await desk({
+      ...said(''),
+      'stacks/shop.yaml': 'apiVersion: windlass/v1\nkind: Stack\napp: shop\nbackup: { restic: [data, "./files/ub"] }\n',
+    });
+    const { out } = await sim.run(windlass(sim, ['validate']));
+    expect(out).toMatch(/stacks\/shop\.yaml:4:26/);
+    expect(out).toContain('did you mean `./files/up`?');
   });
 });
 

@@ -63,20 +63,60 @@ export const Backup = Type.Object(
 );
 export type Backup = Static<typeof Backup>;
 
-/** Is this volume (its key) or bind mount (its path in the project folder) captured? Everything is, unless the app says otherwise. */
-export function captures(backup: Backup | null, name: string): boolean {
+/** What a glob of volumes and folders may mean. */
+export type Holder =
+  /** By its key. */
+  | { readonly kind: 'volume'; readonly name: string }
+  /** By its path below the tree, as the files of the stack say it whichever generation is mounted; `written`: as seen from the folder of
+   * the Compose file, without the leading `./`. */
+  | { readonly kind: 'bind'; readonly name: string; readonly written: string };
+
+/** `./x` is the folder x beside the Compose file, as that writes it. */
+const isWritten = (glob: string): boolean => /^\.\.?(?:\/|$)/.test(glob);
+
+const means = (glob: string, one: Holder): boolean =>
+  one.kind === 'volume'
+    ? !isWritten(glob) && matchGlob(glob, one.name)
+    : matchGlob(glob, one.name) || (isWritten(glob) && matchGlob(glob, one.written));
+
+/** Everything is captured, unless the app says otherwise. */
+export function captures(backup: Backup | null, one: Holder): boolean {
   const { include, exclude } = backup?.volumes ?? {};
-  const isNamed = (globs: readonly string[]): boolean => globs.some((glob) => matchGlob(glob, name));
+  const isNamed = (globs: readonly string[]): boolean => globs.some((glob) => means(glob, one));
   return (include === undefined || isNamed(include)) && !(exclude !== undefined && isNamed(exclude));
 }
 
-/** What is left out of a volume or bind mount (as for `captures`), below its root. */
-export const leftOut = (backup: Backup | null, name: string): readonly string[] =>
-  Object.entries(backup?.exclude ?? {}).flatMap(([glob, paths]) => (matchGlob(glob, name) ? paths : []));
+/** What is left out of it, below its root. */
+export const leftOut = (backup: Backup | null, one: Holder): readonly string[] =>
+  Object.entries(backup?.exclude ?? {}).flatMap(([glob, paths]) => (means(glob, one) ? paths : []));
 
-/** Does this volume or bind mount (as for `captures`) lie in the restic repository? */
-export const isForRestic = (settings: Static<typeof BackupSettings>, name: string): boolean =>
-  (settings.restic ?? []).some((glob) => matchGlob(glob, name));
+/** Does it lie in the restic repository? */
+export const isForRestic = (settings: Pick<Static<typeof BackupSettings>, 'restic'>, one: Holder): boolean =>
+  (settings.restic ?? []).some((glob) => means(glob, one));
+
+export interface IdleGlob {
+  readonly glob: string;
+  readonly path: readonly (string | number)[];
+}
+
+/** Globs that mean none of what there is: mistyped, or left behind. What only says `all` is none. */
+export function idleGlobs(
+  backup: Pick<Backup, 'volumes' | 'exclude' | 'restic'>,
+  all: readonly Holder[],
+): readonly IdleGlob[] {
+  const listOf = (globs: readonly string[] = [], path: readonly string[]): readonly IdleGlob[] =>
+    globs.map((glob, index) => ({ glob, path: [...path, index] }));
+  return [
+    ...listOf(backup.volumes?.include, ['volumes', 'include']),
+    ...listOf(backup.volumes?.exclude, ['volumes', 'exclude']),
+    ...Object.keys(backup.exclude ?? {}).map((glob) => ({ glob, path: ['exclude', glob] })),
+    ...listOf(backup.restic, ['restic']),
+  ].filter(({ glob }) => !/^(?:\.\/)?[*/]+$/.test(glob) && !all.some((one) => means(glob, one)));
+}
+
+/** As it would be written in a glob. */
+export const globOf = (one: Holder): string =>
+  one.kind === 'volume' ? one.name : isWritten(one.written) ? one.written : `./${one.written}`;
 
 export const BOOTS = ['single', 'double'] as const;
 export type BootKind = (typeof BOOTS)[number];

@@ -43,7 +43,8 @@ const Count = Type.Integer({ minimum: 1, maximum: 100_000, description: 'how man
 
 export const VolumeGlob = Type.String({
   pattern: '^[^\\\\\\u0000-\\u001f]{1,200}$',
-  description: 'a glob of volumes (by their key in the Compose file) or of mounted folders such as ./data',
+  description:
+    'a glob of volumes (by their key in the Compose file), or of mounted folders as the Compose file writes them, such as ./data',
 });
 
 export const BackupSettings = Type.Object(

@@ -1,6 +1,5 @@
 // Backup: one archive of one deployed stack: everything that its render was made from, and its data, read while it rests. It is whole or it
 // failed; what could not be captured by design is named in it.
-import { isAbsolute, relative } from 'node:path';
 import { encodeManifest, type FileRecord, type Manifest, type ManifestVar } from '../../core/archive/manifest.ts';
 import type { PayloadRecord } from '../../core/archive/payload.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
@@ -13,6 +12,8 @@ import {
   bootOf,
   captures,
   effectiveSettings,
+  type Holder,
+  idleGlobs,
   isForRestic,
   leftOut,
   type Quiesce,
@@ -34,6 +35,7 @@ import { InvalidStack, treeDirOf } from '../resolve.ts';
 import { takeUpHooks, withHooks } from '../steps/run-hook.ts';
 import type { Workbench } from '../workbench.ts';
 import { madeCommit } from './archive-source.ts';
+import { holdersOf, idleWords, mountsOf } from './data-holders.ts';
 import { liveFleet } from './plan-restore.ts';
 import { movedBy, rest, wake } from './quiesce.ts';
 
@@ -166,8 +168,10 @@ async function capture(
   const { desired } = resolved;
   // All of it is stopped and goes on from there: its files are whole, and newer than any dump.
   const said = move === undefined ? backupOf(stack) : null;
-  const { captured, notCaptured } = await sourcesOf(house, subject, said, signal);
-  const inRestic = forRestic(await settingsOf(bench, stack), captured);
+  const settings = await settingsOf(bench, stack);
+  const { captured, notCaptured } = await sourcesOf(house, subject, said, settings, signal);
+  for (const one of notCaptured) note(`not in it: ${one}`);
+  const inRestic = forRestic(settings, captured);
   // Before anything rests: who waits for its turn, or is refused, keeps no service from its work.
   const repository = inRestic.size === 0 ? null : await repositoryOf(archives).open(signal);
   const how = move === undefined ? restOf(subject, said, captured) : allStopped(desired);
@@ -176,9 +180,10 @@ async function capture(
   try {
     try {
       await rest(bench, stack.name, desired.project, how, signal, move);
-      for (const { source, kind, name } of captured) {
-        const exclude = leftOut(said, kind === 'volume' ? name : `./${name}`);
-        note(`reading ${kind} ${name}`);
+      for (const { source, holder, name } of captured) {
+        const { kind } = holder;
+        const exclude = leftOut(said, holder);
+        note(`reading ${kind} ${holder.name}`);
         const onStill = (words: string): void => {
           note(`${words}; what rests for it rests as long`);
           tellStill(house, stack.name, words);
@@ -272,72 +277,67 @@ async function settingsOf(bench: Workbench, deployed: LoadedStack): Promise<Sett
 
 /** Of those that lie in the restic repository. */
 const forRestic = (settings: Settings, captured: readonly Captured[]): ReadonlySet<PayloadSource> =>
-  new Set(captured.filter(({ name }) => isForRestic(settings, name)).map(({ source }) => source));
+  new Set(captured.filter(({ holder }) => isForRestic(settings, holder)).map(({ source }) => source));
 
 interface Captured {
-  readonly kind: 'volume' | 'bind';
-  /** Key of the volume, or path of the mount below the tree. */
+  readonly holder: Holder;
+  /** Of the payload: key of the volume, or path of the mount below the tree, that of a generation with it. */
   readonly name: string;
   readonly source: PayloadSource;
   readonly services: readonly string[];
 }
 
-interface Mount {
-  readonly type: string;
-  readonly source?: string;
-  readonly target: string;
-}
-
-/** Volumes and folders of the project that hold data; what lies elsewhere is named. */
+/** Volumes and folders of the project that hold data; what lies elsewhere or is left out is named, and what was meant to name something. */
 async function sourcesOf(
   house: House,
   { stack, resolved }: HookSubject,
   said: Backup | null,
+  settings: Settings,
   signal: AbortSignal,
 ): Promise<{ captured: readonly Captured[]; notCaptured: readonly string[] }> {
   const { desired } = resolved;
+  const { stateDir } = house.settings;
+  const { folders, elsewhere } = mountsOf(stateDir, stack, (await resolved.model(signal)).text);
   const captured: Captured[] = [];
   const notCaptured: string[] = [];
+  const excluded = ({ kind, name }: Holder): void =>
+    void notCaptured.push(`${kind} ${name} is excluded by backup.yaml`);
   for (const volume of desired.volumes) {
+    const holder: Holder = { kind: 'volume', name: volume.key };
     if (volume.external) notCaptured.push(`volume ${volume.name} is external`);
-    else if (!captures(said, volume.key)) notCaptured.push(`volume ${volume.key} is excluded by backup.yaml`);
+    else if (!captures(said, holder)) excluded(holder);
     else
       captured.push({
-        kind: 'volume',
+        holder,
         name: volume.key,
         source: { kind: 'volume', name: volume.name },
         services: desired.services.filter((one) => one.volumes.includes(volume.name)).map((one) => one.name),
       });
   }
-  const tree = treeDirOf(house.settings.stateDir, stack.name);
-  const { services } = JSON.parse((await resolved.model(signal)).text) as {
-    services: Record<string, { volumes?: readonly Mount[] }>;
+  notCaptured.push(...elsewhere);
+  const tree = treeDirOf(stateDir, stack.name);
+  for (const { holder, path, services, isOfGit } of folders) {
+    if (isOfGit) continue;
+    if (!captures(said, holder)) excluded(holder);
+    else
+      captured.push({
+        holder,
+        name: path,
+        source: { kind: 'folder', path: `${tree}/${path}`, within: tree },
+        services,
+      });
+  }
+  for (const { holder } of captured)
+    for (const path of leftOut(said, holder))
+      notCaptured.push(`${path} of ${holder.kind} ${holder.name} is excluded by backup.yaml`);
+  const { volumes, exclude } = said ?? {};
+  const { restic } = settings;
+  const globs = {
+    ...(volumes ? { volumes } : {}),
+    ...(exclude ? { exclude } : {}),
+    ...(restic ? { restic } : {}),
   };
-  const folders = new Map<string, string[]>();
-  for (const [service, { volumes = [] }] of Object.entries(services))
-    for (const { type, source = '', target } of volumes) {
-      if (type === 'tmpfs') continue;
-      if (type === 'volume') {
-        if (source === '') notCaptured.push(`the anonymous volume at ${target} of ${service}`);
-        continue;
-      }
-      if (type !== 'bind') continue;
-      const path = relative(tree, source);
-      if (path === '' || path.startsWith('..') || isAbsolute(path))
-        notCaptured.push(`${source} of ${service} lies outside of the project`);
-      else if (!stack.files.some((file) => file.path === path) && captures(said, `./${path}`))
-        folders.set(path, [...(folders.get(path) ?? []), service]);
-    }
-  for (const [path, users] of folders)
-    captured.push({
-      kind: 'bind',
-      name: path,
-      source: { kind: 'folder', path: `${tree}/${path}`, within: tree },
-      services: users,
-    });
-  for (const { kind, name } of captured)
-    for (const path of leftOut(said, kind === 'volume' ? name : `./${name}`))
-      notCaptured.push(`${path} of ${kind} ${name} is excluded by backup.yaml`);
+  notCaptured.push(...idleGlobs(globs, holdersOf(desired, folders)).map(idleWords));
   return { captured, notCaptured };
 }
 

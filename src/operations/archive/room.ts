@@ -98,9 +98,10 @@ async function archivedVolumes(bench: Workbench, target: string): Promise<readon
     const { stack } = await stackAt(bench, applied.revision, target);
     const said = backupOf(stack);
     const settings = effectiveSettings(said, stack.backup as Parameters<typeof effectiveSettings>[1]);
-    return applied.desired.volumes.flatMap(({ key, name, external }) =>
-      external || !captures(said, key) || isForRestic(settings, key) ? [] : [name],
-    );
+    return applied.desired.volumes.flatMap(({ key, name, external }) => {
+      const one = { kind: 'volume', name: key } as const;
+      return external || !captures(said, one) || isForRestic(settings, one) ? [] : [name];
+    });
   } catch (error) {
     if (error instanceof Fault || error instanceof InvalidStack) return [];
     throw error;

@@ -7,6 +7,8 @@ import {
   bootOf,
   captures,
   effectiveSettings,
+  type Holder,
+  idleGlobs,
   isForRestic,
   leftOut,
 } from '../../../src/core/spec/backup.ts';
@@ -19,6 +21,15 @@ const backup = (body: string): Backup => {
   expect(diagnostics).toEqual([]);
   return value!;
 };
+
+const volume = (name: string): Holder => ({ kind: 'volume', name });
+/** Of the app `shop`. */
+const folder = (written: string): Holder => ({
+  kind: 'bind',
+  name: written.startsWith('../') ? `apps/${written.slice(3)}` : `apps/shop/${written}`,
+  written,
+});
+const holder = (text: string): Holder => (/^\.\.?\//.test(text) ? folder(text.replace(/^\.\//, '')) : volume(text));
 
 const WHOLE = `
 quiesce: { db: stop, web: pause, cache: none }
@@ -62,12 +73,12 @@ describe('backup.yaml', () => {
 
   it('says what is left out of which volumes and folders', () => {
     const read = backup('exclude: { data: ["cache/*", dev], "./up*": [tmp] }\n');
-    expect(['data', './uploads', 'other'].map((name) => leftOut(read, name))).toEqual([
+    expect(['data', './uploads', 'other'].map((name) => leftOut(read, holder(name)))).toEqual([
       ['cache/*', 'dev'],
       ['tmp'],
       [],
     ]);
-    expect(leftOut(null, 'data')).toEqual([]);
+    expect(leftOut(null, volume('data'))).toEqual([]);
   });
 
   it('refuses jobs and services that there are not, and says which were meant', () => {
@@ -110,9 +121,35 @@ describe('what is captured', () => {
     ['volumes: { include: ["*data"] }', 'media', false],
     ['volumes: { include: ["*data"], exclude: [tmpdata] }', 'tmpdata', false],
     ['volumes: { include: ["./uploads"] }', './uploads', true],
-    ['volumes: { include: ["./uploads"] }', 'uploads/deep', false],
+    ['volumes: { include: ["./uploads"] }', './uploads/deep', false],
+    ['volumes: { include: ["./uploads"] }', '../uploads', false],
+    ['volumes: { include: ["../uploads"] }', '../uploads', true],
+    ['volumes: { include: ["./files/*"] }', './files/up', true],
+    ['volumes: { include: ["./**"] }', './files/up', true],
+    ['volumes: { include: ["apps/shop/uploads"] }', './uploads', true],
+    ['volumes: { include: ["./apps/shop/uploads"] }', './uploads', true],
+    ['volumes: { exclude: ["apps/*/uploads"] }', './uploads', false],
+    // A volume and a folder may bear one name.
+    ['volumes: { include: ["./uploads"] }', 'uploads', false],
+    ['volumes: { include: [uploads] }', './uploads', false],
   ])('%s captures %s: %s', (body, name, expected) => {
-    expect(captures(body === null ? null : backup(body), name)).toBe(expected);
+    expect(captures(body === null ? null : backup(body), holder(name))).toBe(expected);
+  });
+
+  it('is told apart from what a glob means that means nothing', () => {
+    const body = `volumes: { include: [data, dat, "./up", "./upp", "apps/shop/up", "**"], exclude: ["tmp*"] }
+exclude: { data: [a], "./gone": [b] }
+restic: ["./**", media]
+`;
+    const idle = idleGlobs(backup(body), [volume('data'), folder('up')]);
+    expect(idle).toEqual([
+      { glob: 'dat', path: ['volumes', 'include', 1] },
+      { glob: './upp', path: ['volumes', 'include', 3] },
+      { glob: 'tmp*', path: ['volumes', 'exclude', 0] },
+      { glob: './gone', path: ['exclude', './gone'] },
+      { glob: 'media', path: ['restic', 1] },
+    ]);
+    expect(idleGlobs({ restic: ['**'] }, [])).toEqual([]);
   });
 });
 
@@ -140,9 +177,10 @@ describe('what lies in restic', () => {
     ['restic: ["**"]', './uploads/deep', true],
     ['restic: ["*"]', 'data', true],
     ['restic: [media, ./uploads]', 'data', false],
-    ['restic: [media, ./uploads]', 'uploads', true],
+    ['restic: [media, ./uploads]', './uploads', true],
+    ['restic: [media, ./uploads]', 'uploads', false],
   ])('%s: %s %s', (body, name, expected) => {
-    expect(isForRestic(effectiveSettings(backup(body), null), name)).toBe(expected);
+    expect(isForRestic(effectiveSettings(backup(body), null), holder(name))).toBe(expected);
   });
 
   it('is said by the stack rather than by its app', () => {
