@@ -684,6 +684,48 @@ describe('an archive that is not fit', () => {
   });
 });
 
+describe('an archive whose payloads find no place', () => {
+  it('brings back every volume that it holds data of, also where it does not name them', async () => {
+    const { world } = await shop();
+    const archive = await world.archive('shop', {
+      volumes: { data: 'older data', cache: 'older cache' },
+      without: ['volumes'],
+    });
+    const plan = await planned(world, { archive });
+    expect(plan.lines).toContain(
+      'the archive does not say `volumes`: taken for those whose data it holds, each of the driver `local`',
+    );
+    await run(world, plan);
+    expect(world.sees('shop-web-1', '/data')).toBe('older data');
+    expect(world.sees('shop-web-1', '/cache')).toBe('older cache');
+  });
+
+  it('that does not name its volumes is refused where a first boot would have the live one', async () => {
+    const { world } = await shop();
+    const archive = await world.archive('shop', {
+      volumes: { data: 'older data' },
+      without: ['volumes'],
+      change: DOUBLE,
+    });
+    const fault = await faultOf(planned(world, { archive }));
+    expect(fault).toMatchObject({ code: 'ARCHIVE_INVALID', message: expect.stringContaining('the volume cache') });
+  });
+
+  it.each([
+    ['the project folder', { folders: { '.': 'all of it' } }, '"."'],
+    ['a folder that nothing mounts', { folders: { 'stacks/shop/gone': 'lost' } }, '"stacks/shop/gone"'],
+    ['a volume that there is not', { volumes: { data: 'old', gone: 'lost' } }, '"gone"'],
+    ['a volume that there is not, unnamed', { volumes: { gone: 'lost' }, without: ['volumes' as const] }, '"gone"'],
+  ])('is refused before anything is touched: %s', async (_, content, name) => {
+    const { world } = await shop();
+    const archive = await world.archive('shop', { volumes: { data: 'old' }, ...content });
+    const fault = await faultOf(planned(world, { archive }));
+    expect(fault.code).toBe('ARCHIVE_INVALID');
+    expect(fault.message).toContain(`${name} is mounted by nothing`);
+    expectOld(world);
+  });
+});
+
 const DOUBLE = { boot: { kind: 'double' as const, why: 'its jobs rebuild data' }, restoreJobs: ['say'] };
 
 describe('a restore with two boots', () => {

@@ -169,8 +169,9 @@ export type Manifest = Readonly<Omit<Static<typeof Manifest>, 'payloads'>> & {
 
 export type DerivedField = keyof typeof inputs;
 
-/** What a missing field is taken for until whoever reads it derives it anew; `project` is that of the stack. */
-const EMPTY: Readonly<Record<Exclude<DerivedField, 'project'>, unknown>> = {
+/** What a missing field is taken for until whoever reads it derives it anew; `project` is that of the stack, and `volumes` are those whose
+ * data the archive holds. */
+const EMPTY: Readonly<Record<Exclude<DerivedField, 'project' | 'volumes'>, unknown>> = {
   purpose: 'backup',
   group: null,
   node: 'local',
@@ -185,7 +186,6 @@ const EMPTY: Readonly<Record<Exclude<DerivedField, 'project'>, unknown>> = {
   integrate: {},
   files: [],
   images: [],
-  volumes: [],
   owners: [],
   vault: { keys: [], sealed: null, recipients: [] },
   // In doubt twice: a database that is replayed from its dump needs it.
@@ -286,15 +286,33 @@ export function readManifest(bytes: Uint8Array): ReadArchive | ReadGroup {
     refuse(groupMistake(manifest), id);
     return { kind: 'group', id, manifest };
   }
-  const found = value as Partial<Manifest> & Pick<Manifest, 'stack'>;
+  const found = value as Partial<Manifest> & Pick<Manifest, 'stack' | 'payloads'>;
   const derived = (Object.keys(inputs) as DerivedField[]).filter((field) => !Object.hasOwn(found, field));
+  const project = found.project ?? found.stack;
   const filled = Object.fromEntries(
-    derived.map((field) => [field, field === 'project' ? found.stack : structuredClone(EMPTY[field])]),
+    derived.map((field) => {
+      if (field === 'project') return [field, project];
+      return [field, field === 'volumes' ? volumesOf(project, found.payloads) : structuredClone(EMPTY[field])];
+    }),
   );
   const manifest = { ...found, ...filled } as Manifest;
   refuse(archiveMistake(manifest), id);
   return { kind: 'archive', id, manifest, derived };
 }
+
+/** A payload bears the key of its volume; of one that is not captured nothing is known. */
+const volumesOf = (project: string, payloads: Manifest['payloads']): Manifest['volumes'][number][] =>
+  payloads
+    .filter(({ kind }) => kind === 'volume')
+    .map(({ name }) => ({
+      key: name,
+      name: `${project}_${name}`,
+      external: false,
+      driver: 'local',
+      driverOpts: {},
+      labels: {},
+      payload: name,
+    }));
 
 function refuse(mistake: string | null, archive: string): void {
   if (mistake !== null) throw new Fault('ARCHIVE_HOSTILE', `the manifest ${mistake}`, { data: { archive } });
@@ -367,6 +385,10 @@ function archiveMistake(manifest: Manifest): string | null {
   for (const { key, payload } of manifest.volumes)
     if (payload !== null && !names.has(`volume ${payload}`))
       return `names a payload for the volume ${JSON.stringify(key)} that it does not hold`;
+  const held = new Set(manifest.volumes.map(({ payload }) => payload));
+  for (const { kind, name } of manifest.payloads)
+    if (kind === 'volume' && !held.has(name))
+      return `has the payload ${JSON.stringify(name)} for a volume that it does not name`;
   for (const files of [manifest.files, manifest.app?.source ?? []]) {
     const wrong = filesMistake(files);
     if (wrong !== null) return wrong;

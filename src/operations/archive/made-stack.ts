@@ -107,6 +107,7 @@ const DERIVED_WORDS: Partial<Record<DerivedField, string>> = {
   project: 'the name of the stack',
   node: '`local`',
   runtime: '`compose`',
+  volumes: 'those whose data it holds, each of the driver `local`',
   boot: 'two boots, since in doubt there are two',
 };
 

@@ -6,7 +6,8 @@ import { fieldChanges } from '../../core/diff/diff.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
-import type { DesiredService } from '../../core/state/desired.ts';
+import type { Applied } from '../../core/state/applied.ts';
+import type { DesiredService, DesiredVolume } from '../../core/state/desired.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
 import type { ArchiveHouse } from '../../ports/archive-house.ts';
 import type { Payloads } from '../../ports/payloads.ts';
@@ -17,6 +18,7 @@ import { treeDirOf } from '../resolve.ts';
 import type { Judged } from '../survey.ts';
 import { Workbench } from '../workbench.ts';
 import { ArchiveSource, type MadeCommit } from './archive-source.ts';
+import { mountsOf } from './data-holders.ts';
 import { formatDiscard, instant, isElsewhere, measured, type Replaced, replacedBy, volumesMade } from './discards.ts';
 import {
   generationFolder,
@@ -114,6 +116,8 @@ export async function planRestore(
   signal: AbortSignal,
   /** Providers that are restored before it → their made commits, which the source of `bench` knows. */
   beside: ReadonlyMap<string, string> = new Map(),
+  /** What is stopped before the restore begins, and runs again only when nothing of it stays: its ports are free. */
+  stopped: readonly Applied[] = [],
 ): Promise<RestorePlanned> {
   const { house } = bench;
   const { archives, payloads } = toolsOf(house);
@@ -185,7 +189,7 @@ export async function planRestore(
   const { writes } = await vaultWrites(content, async (key, scope) => (await vault?.find(key, [scope])) ?? null);
   const planning = { ...house, source: offering, vault: vault && vaultWith(vault, writes, house.clock) };
   for (const { item, state } of copiesTold(writes)) lines.push(`${item} ${state}`);
-  const judged = await judge(new Workbench(planning), target, commit);
+  const judged = await judge(new Workbench(planning), target, commit, stopped);
   const layout = manifest.layout;
   if (layout.kind === 'compose' && judged.stack.layout.kind === 'compose') {
     const read = judged.stack.layout.files;
@@ -204,7 +208,17 @@ export async function planRestore(
   for (const one of staged.volumes) {
     const wanted = desired.volumes.find(({ key }) => key === one.key);
     if (wanted && !wanted.external) volumes.push({ ...one, hash: wanted.hash });
+    else if (one.payload !== null && !isReshaped(request)) throw homeless('volume', one.payload);
     else lines.push(`volume ${one.key} is in the archive, but the stack does not mount it: left out`);
+  }
+  if (derived.includes('volumes')) refuseUntoldVolumes(manifest, desired.volumes);
+  const shown = await judged.resolved.shown(signal);
+  const mounted = new Set(mountsOf(house.settings.stateDir, judged.stack, shown).folders.map(({ path }) => path));
+  const folders: StagedFolder[] = [];
+  for (const one of staged.folders) {
+    if (mounted.has(one.to)) folders.push(one);
+    else if (!isReshaped(request)) throw homeless('bind', one.payload);
+    else lines.push(`folder ${one.path} is in the archive, but the stack does not mount it: left out`);
   }
   const plan: RestorePlan = {
     archive: id,
@@ -218,14 +232,14 @@ export async function planRestore(
     boot: { ...manifest.boot },
     restoreJobs: [...manifest.restoreJobs],
     volumes,
-    folders: staged.folders,
+    folders,
     generation: {
       volumes: Object.fromEntries(volumes.map(({ key, name }) => [key, name])),
-      folders: generation.folders,
+      folders: Object.fromEntries(folders.map(({ path, to }) => [path, to])),
     },
     replaced: replacedBy(house, applied, {
       volumes: Object.keys(generation.volumes),
-      folders: Object.keys(generation.folders),
+      folders: folders.map(({ path }) => path),
     }),
     vaultKeys: isMinted
       ? []
@@ -260,15 +274,43 @@ export async function liveFleet(bench: Workbench): Promise<FleetAt | null> {
 }
 
 /** The stack at a made commit, or the Fault that says why it cannot be deployed. */
-export async function judge(bench: Workbench, stack: string, commit: string): Promise<Judged> {
+export async function judge(
+  bench: Workbench,
+  stack: string,
+  commit: string,
+  stopped: readonly Applied[] = [],
+): Promise<Judged> {
   const at = await bench.reader.read(commit);
-  const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]));
+  const leaving = { now: stopped, all: stopped };
+  const [one] = await bench.surveyor.survey([stack], at, await bench.look.fresh([stack]), leaving);
   if (one?.kind === 'judged') return one;
   if (one?.kind === 'refused') throw one.fault;
   const [wrong] = one?.diagnostics ?? at.fleet.diagnostics;
   throw new Fault('ARCHIVE_INVALID', `the stack cannot be restored so: ${wrong?.summary ?? 'it cannot be read'}`, {
     data: { stack, code: wrong?.code ?? '', detail: wrong?.detail ?? '' },
   });
+}
+
+/** What is mounted may then depend on what the request says, and the plan tells what is left out. */
+const isReshaped = ({ vars = {}, integrate = {}, skipIntegration = [] }: Overrides): boolean =>
+  Object.keys(vars).length + Object.keys(integrate).length + skipIntegration.length > 0;
+
+/** Left out in silence, it would be taken for restored. */
+const homeless = (kind: 'volume' | 'bind', name: string): Fault =>
+  new Fault('ARCHIVE_INVALID', `the payload ${kind} ${JSON.stringify(name)} is mounted by nothing of the stack`, {
+    data: { payload: name },
+  });
+
+/** A first boot rebuilds the volumes that the archive holds no data of; an archive that does not name them would let it have the live ones. */
+function refuseUntoldVolumes(manifest: Manifest, wanted: readonly DesiredVolume[]): void {
+  if (manifest.boot.kind !== 'double') return;
+  const untold = wanted.find(({ key, external }) => !external && manifest.volumes.every((one) => one.key !== key));
+  if (untold !== undefined)
+    throw new Fault(
+      'ARCHIVE_INVALID',
+      `the archive does not say \`volumes\` and is booted twice, and it holds no data of the volume ${untold.key}: whether the first boot is to rebuild that is not known`,
+      { data: { volume: untold.key } },
+    );
 }
 
 /** Names that nothing bears yet, whether volumes or folders: the live ones are of an earlier generation. */

@@ -48,10 +48,9 @@ describe('a manifest', () => {
   });
 
   it('names every blob once, in order', () => {
-    const twice = {
-      ...sampleManifest(),
+    const twice = sampleManifest({
       payloads: [payloadOf('data', 'zstd of a tar'), payloadOf('copy', 'zstd of a tar')],
-    };
+    });
     const read = readManifest(encodeManifest(twice).bytes);
     expect(blobsOf(read)).toEqual(SAMPLE_TEXTS.map(blobOf).sort((a, b) => (a.digest < b.digest ? -1 : 1)));
   });
@@ -82,6 +81,14 @@ describe('an older manifest', () => {
       manifest: { project: 'sso', vars: {}, boot: { kind: 'double' } },
     });
     expect(read.id).toBe(archiveIdOf(bytes));
+  });
+
+  it('without its volumes is read with one for each payload of a volume', () => {
+    const read = readManifest(canonicalBytes(without('volumes')));
+    expect(read).toMatchObject({
+      derived: ['volumes'],
+      manifest: { volumes: [{ key: 'data', name: 'sso_data', external: false, driver: 'local', payload: 'data' }] },
+    });
   });
 
   it('is read with nothing but its identity', () => {
@@ -151,6 +158,7 @@ describe('a manifest from a stranger', () => {
       'ARCHIVE_HOSTILE',
     ],
     ['with a volume without its payload', { ...sample(), payloads: [] }, 'ARCHIVE_HOSTILE'],
+    ['with a payload without its volume', { ...sample(), volumes: [] }, 'ARCHIVE_HOSTILE'],
     [
       'with one blob of two sizes',
       { ...sample(), files: [{ path: 'a', mode: '100644', blob: { ...blobOf('zstd of a tar'), sizeBytes: 1 } }] },

@@ -31,6 +31,7 @@ export const VOLUME_TEXT = 'zstd of a tar';
 export const SAMPLE_TEXTS = [SECRET_TEXT, FILE_TEXT, APP_TEXT, VOLUME_TEXT] as const;
 
 export function sampleManifest(change: Partial<Manifest> = {}): Manifest {
+  const { payloads = [payloadOf('data', VOLUME_TEXT)] } = change;
   return {
     format: 'windlass-archive',
     version: 1,
@@ -60,9 +61,17 @@ export function sampleManifest(change: Partial<Manifest> = {}): Manifest {
     integrate: { database: { provider: 'pg', app: 'postgres' } },
     files: [{ path: 'files/nginx.conf', mode: '100644', blob: blobOf(FILE_TEXT) }],
     images: [{ service: 'web', reference: 'keycloak:26.0', digest: null, imageId: `sha256:${digestOf('image')}` }],
-    volumes: [
-      { key: 'data', name: 'sso_data', external: false, driver: 'local', driverOpts: {}, labels: {}, payload: 'data' },
-    ],
+    volumes: payloads
+      .filter(({ kind }) => kind === 'volume')
+      .map(({ name }) => ({
+        key: name,
+        name: `sso_${name}`,
+        external: false,
+        driver: 'local',
+        driverOpts: {},
+        labels: {},
+        payload: name,
+      })),
     owners: [{ volume: 'data', mode: '0700', uid: 999, gid: 999 }],
     vault: {
       keys: [{ scope: 'stack/sso', key: 'adminPassword' }],
@@ -72,7 +81,7 @@ export function sampleManifest(change: Partial<Manifest> = {}): Manifest {
     boot: { kind: 'double', why: 'its `restore` jobs rebuild data' },
     restoreJobs: ['replay-db'],
     quiesced: [{ service: 'web', how: 'stop' }],
-    payloads: [payloadOf('data', VOLUME_TEXT)],
+    payloads: [...payloads],
     notCaptured: [],
     engine: { version: '28.5.2', apiVersion: '1.51', composeVersion: '2.40.3' },
     windlass: '0.1.0',
