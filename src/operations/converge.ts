@@ -2,6 +2,7 @@
 // Order: what is in the way goes first, then what Compose must make, then what only needs starting.
 import type { Cause, Change } from '../core/diff/change.ts';
 import { CAUSES } from '../core/diff/change.ts';
+import { containerName, projectContainers } from '../core/diff/diff.ts';
 import { Fault, type FaultCode } from '../core/fault.ts';
 import type { DesiredService } from '../core/state/desired.ts';
 import type { House } from './house.ts';
@@ -22,7 +23,7 @@ const REFUSALS: Partial<Record<Cause, FaultCode>> = {
 const FORCED = new Set<Cause>([
   'network-changed',
   'file-edited',
-  'parent-recreated',
+  'parent-gone',
   'resources-changed',
   'volume-missing',
   'network-missing',
@@ -69,6 +70,7 @@ export async function converge(house: House, judged: Judged, ctx: ConvergeContex
 
   await each('remove', (_change, id) => runtime.remove(id, signal));
   await each('unpause', (_change, id) => runtime.unpause(id, signal));
+  await clearNames(house, judged, ctx);
   await each('rename', (change, id) => runtime.rename(id, change.argument, signal));
   await each('disconnect', (change, id) => runtime.disconnect(id, change.argument, signal));
   await each('connect', async (change, id) => {
@@ -89,20 +91,46 @@ export async function converge(house: House, judged: Judged, ctx: ConvergeContex
     await runtime.removeNetwork(change.id, signal);
   }
 
-  const { services, forced } = await throughCompose(judged, ctx, (id) => runtime.remove(id, signal), say);
-  const model = services.size + forced.size > 0 ? await judged.resolved.model(signal) : null;
-  if (model) {
-    const up = { project: desired.project, projectDir: desired.projectDir, model, signal, note: ctx.note };
+  const { services, forced, first } = await throughCompose(judged, ctx, (id) => runtime.remove(id, signal), say);
+  const upOf = async (): Promise<Up> => {
+    const model = await judged.resolved.model(signal);
+    return { project: desired.project, projectDir: desired.projectDir, model, signal, note: ctx.note };
+  };
+  const hooked = new Set(desired.services.filter(hasComposeHooks).map((service) => service.name));
+  const { dependents, awaited } = dependentsOf(judged, new Set([...services, ...forced]));
+  if (services.size + forced.size > 0) {
+    const up = await upOf();
     await ownVolumes(house, judged, new Set([...services, ...forced]), up);
-    const rest = [...services].filter((name) => !forced.has(name));
+    // First, as Compose does: what was stopped is seen to differ when we die before it is started again.
+    for (const change of dependents) {
+      signal.throwIfAborted();
+      say(change);
+      if (hooked.has(change.service)) await runtime.stopServices({ ...up, services: [change.service] });
+      else if (change.id) await runtime.stop(change.id, signal);
+    }
+    const rest = new Set([...services].filter((name) => !forced.has(name)));
+    for (const name of [...dependents.map((change) => change.service), ...awaited]) rest.add(name);
+    if (first.length > 0) await runtime.up({ ...up, services: first, forceRecreate: false });
     if (forced.size > 0) await runtime.up({ ...up, services: [...forced], forceRecreate: true });
-    if (rest.length > 0) await runtime.up({ ...up, services: rest, forceRecreate: false });
+    if (rest.size > 0) await runtime.up({ ...up, services: [...rest], forceRecreate: false });
   }
   await each('start', async (change, id) => {
     if (services.has(change.service) || forced.has(change.service)) return;
     await runtime.start(id, signal);
   });
-  await each('restart', (_change, id) => runtime.restart(id, signal));
+  const restarted = new Set<string>();
+  for (const change of changes) {
+    if (change.repair !== 'restart' || !change.id || dependents.includes(change) || restarted.has(change.service))
+      continue;
+    signal.throwIfAborted();
+    say(change);
+    if (hooked.has(change.service)) {
+      restarted.add(change.service);
+      const up = { ...(await upOf()), services: [change.service] };
+      await runtime.stopServices(up);
+      await runtime.up({ ...up, forceRecreate: false });
+    } else await runtime.restart(change.id, signal);
+  }
   await each('signal', (change, id) => runtime.kill(id, change.argument, signal));
   await each('remove-network', async (change, id) => {
     if (!FIRST.has(change.cause)) await runtime.removeNetwork(id, signal);
@@ -114,11 +142,14 @@ async function throughCompose(
   ctx: ConvergeContext,
   remove: (id: string) => Promise<void>,
   say: (change: Change) => void,
-): Promise<{ services: Set<string>; forced: Set<string> }> {
+): Promise<{ services: Set<string>; forced: Set<string>; first: readonly string[] }> {
   const services = new Set<string>();
   const forced = new Set<string>();
   const byName = new Map(judged.resolved.desired.services.map((service) => [service.name, service]));
   for (const change of judged.diff.changes) {
+    const service = byName.get(change.service);
+    // Only Compose knows what it is to run after a start.
+    if (change.repair === 'start' && service && hasComposeHooks(service)) services.add(change.service);
     if (change.repair !== 'create' && change.repair !== 'recreate') continue;
     say(change);
     const several = (byName.get(change.service)?.replicas ?? 1) > 1;
@@ -131,7 +162,21 @@ async function throughCompose(
     } else services.add(change.service);
   }
   for (const name of startsThatWait(judged, byName)) services.add(name);
-  return { services, forced };
+  // What is made can only join a container that runs.
+  const first = new Set<string>();
+  for (const name of [...services, ...forced])
+    for (const parent of byName.get(name)?.parents ?? [])
+      if (judged.diff.changes.some((change) => change.service === parent && change.repair === 'start'))
+        first.add(parent);
+  for (const name of first) services.add(name);
+  // The id of its parent is in the hash: Compose sees by itself that it must be made anew, and does so after the parent.
+  for (const name of forced) {
+    const follows = byName
+      .get(name)
+      ?.parents.some((parent) => byName.get(parent)?.replicas === 1 && services.has(parent) && isMade(judged, parent));
+    if (follows && forced.delete(name)) services.add(name);
+  }
+  return { services, forced, first: [...first].filter((name) => !forced.has(name)) };
 }
 
 /** Stopped services whose start must wait for another one that is started too: Compose knows how to wait for health and completion. */
@@ -145,6 +190,57 @@ function startsThatWait(judged: Judged, byName: ReadonlyMap<string, DesiredServi
   const waiting = starting.filter((name) => byName.get(name)?.dependsOn.some((rule) => coming.has(rule.service)));
   const needed = waiting.flatMap((name) => byName.get(name)?.dependsOn.map((rule) => rule.service) ?? []);
   return [...new Set([...waiting, ...needed.filter((name) => starting.includes(name))])];
+}
+
+const isMade = (judged: Judged, service: string): boolean =>
+  judged.diff.changes.some(
+    (change) => change.service === service && (change.repair === 'create' || change.repair === 'recreate'),
+  );
+
+/** Does it declare what Compose, and nobody else, runs in it after a start or before a stop? */
+const hasComposeHooks = (service: DesiredService): boolean =>
+  Object.keys(service.fields).some((path) => /^(post_start|pre_stop)\./.test(path));
+
+/** Of those that are started anew with what they depend on: the ones whose dependency goes through Compose, and what they wait for. */
+function dependentsOf(
+  { diff, resolved }: Judged,
+  made: ReadonlySet<string>,
+): { dependents: readonly Change[]; awaited: ReadonlySet<string> } {
+  const awaited = new Set<string>();
+  const dependents = diff.changes.filter((change) => {
+    if (change.cause !== 'dependency-anew') return false;
+    const service = resolved.desired.services.find((one) => one.name === change.service);
+    const rules = service?.dependsOn.filter((rule) => rule.restart && made.has(rule.service)) ?? [];
+    for (const rule of rules) awaited.add(rule.service);
+    return rules.length > 0;
+  });
+  return { dependents, awaited };
+}
+
+/** A name that one of our own containers of this stack has and another is to get: whoever has it gets one in between. */
+async function clearNames(house: House, judged: Judged, ctx: ConvergeContext): Promise<void> {
+  const { desired } = judged.resolved;
+  const { changes } = judged.diff;
+  const gone = new Set(changes.filter((change) => change.repair === 'remove').map((change) => change.id));
+  const there = projectContainers(judged.index, desired.project).filter((one) => !gone.has(one.id));
+  const moved = new Set<string>();
+  for (const change of changes) {
+    const service = desired.services.find((one) => one.name === change.service);
+    const own = there.find((one) => one.id === change.id);
+    const wanted =
+      change.repair === 'rename'
+        ? change.argument
+        : change.repair === 'recreate' && service && own
+          ? containerName(desired, service, own.number)
+          : change.repair === 'create'
+            ? change.name
+            : null;
+    const holder = there.find((one) => one.name === wanted && one.id !== change.id && !moved.has(one.id));
+    if (!holder) continue;
+    ctx.signal.throwIfAborted();
+    moved.add(holder.id);
+    await house.runtime.rename(holder.id, `${holder.id.slice(0, 12)}_${holder.name}`, ctx.signal);
+  }
 }
 
 type Up = Omit<Parameters<House['runtime']['up']>[0], 'services' | 'forceRecreate'>;

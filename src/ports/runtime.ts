@@ -74,6 +74,8 @@ export interface Runtime {
   resolve(input: ResolveInput): Promise<string>;
 
   up(input: UpInput): Promise<void>;
+  /** Stops all containers of these services as Compose does: with what they declare to be run before. */
+  stopServices(input: Omit<UpInput, 'forceRecreate' | 'noStart'>): Promise<void>;
   /** Removes all containers and networks of a project by label, volumes never. */
   down(project: string, signal: AbortSignal): Promise<void>;
   build(input: Omit<UpInput, 'forceRecreate'>): Promise<void>;

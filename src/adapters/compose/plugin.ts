@@ -23,6 +23,7 @@ export interface Compose {
   version(signal?: AbortSignal): Promise<string>;
   resolve(input: ResolveInput): Promise<string>;
   up(input: UpInput): Promise<void>;
+  stop(input: Omit<UpInput, 'forceRecreate' | 'noStart'>): Promise<void>;
   build(input: Omit<UpInput, 'forceRecreate'>): Promise<void>;
   /** By label, in an empty folder; what is left must be looked for by the caller. */
   down(project: string, signal: AbortSignal): Promise<void>;
@@ -230,6 +231,34 @@ export function openCompose(options: {
           data: { volume: question[1] ?? '' },
         });
       }
+      if (output.exitCode !== 0) throw failed(output, 'COMPOSE_FAILED');
+    },
+
+    async stop(input) {
+      if (input.services.length === 0) return;
+      const output = await call({
+        args: [
+          '-p',
+          input.project,
+          '--project-directory',
+          input.projectDir,
+          '-f',
+          '-',
+          '--profile',
+          '*',
+          '--progress',
+          'json',
+          'stop',
+          '--',
+          ...input.services,
+        ],
+        cwd: input.projectDir,
+        env: environmentOf(input.model.environment),
+        stdin: input.model.text,
+        deadlineMs: limits.upMs,
+        signal: input.signal,
+        failure: 'COMPOSE_FAILED',
+      });
       if (output.exitCode !== 0) throw failed(output, 'COMPOSE_FAILED');
     },
 

@@ -61,6 +61,10 @@ export interface ApiInspect {
     CpusetCpus?: string;
     PidsLimit?: number | null;
     RestartPolicy?: { Name?: string; MaximumRetryCount?: number };
+    NetworkMode?: string;
+    PidMode?: string;
+    IpcMode?: string;
+    VolumesFrom?: readonly string[] | null;
   };
   readonly NetworkSettings?: {
     Networks?: Readonly<Record<string, { Aliases?: readonly string[] | null } | null>> | null;
@@ -166,12 +170,27 @@ export function detailOf(api: ApiInspect): ContainerDetail {
   return {
     resources: resourcesOf(api),
     aliases,
+    shares: sharesOf(api),
     startedAt: api.State?.StartedAt ?? '',
     finishedAt: api.State?.FinishedAt ?? '',
     restartCount: api.RestartCount ?? 0,
     oomKilled: api.State?.OOMKilled ?? false,
     error: api.State?.Error ?? '',
   };
+}
+
+function sharesOf({ HostConfig: host = {} }: ApiInspect): ContainerDetail['shares'] {
+  const namespaces = [
+    { what: 'network', mode: host.NetworkMode },
+    { what: 'pid', mode: host.PidMode },
+    { what: 'ipc', mode: host.IpcMode },
+  ] as const;
+  return [
+    ...namespaces.flatMap(({ what, mode }) =>
+      mode?.startsWith('container:') ? [{ what, id: mode.slice('container:'.length) }] : [],
+    ),
+    ...(host.VolumesFrom ?? []).map((from) => ({ what: 'volumes' as const, id: from.split(':')[0] ?? '' })),
+  ];
 }
 
 function resourcesOf(api: ApiInspect): Resources {

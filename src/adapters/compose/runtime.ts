@@ -363,6 +363,7 @@ export function openRuntime(options: RuntimeOptions): Runtime {
       ),
     resolve: (input: ResolveInput) => compose.resolve(input),
     up: (input: UpInput) => composed(input, () => compose.up(input)),
+    stopServices: (input) => composed(input, () => compose.stop(input)),
     down,
     build: (input) => compose.build(input),
     async pull(image, signal) {

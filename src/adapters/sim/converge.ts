@@ -3,6 +3,7 @@
 import { Fault } from '../../core/fault.ts';
 import { type Hashes, hashesOf, hashWithIds, readRaw, toJs } from '../../core/render/config-hash.ts';
 import type { Resources } from '../../core/state/desired.ts';
+import type { ContainerDetail } from '../../core/state/observed.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { UpInput } from '../../ports/runtime.ts';
 import { composeLabel } from '../compose/reading.ts';
@@ -52,6 +53,11 @@ export function simulateDown(engine: SimEngine, project: string): void {
   for (const network of [...engine.networks.values()]) {
     if (network.labels[composeLabel.project] === project) engine.removeNetwork(network.id);
   }
+}
+
+export function simulateStop(engine: SimEngine, project: string, services: readonly string[]): void {
+  for (const service of services)
+    for (const container of containersOf(engine, project, service)) engine.stop(container);
 }
 
 function dependencyOrder(model: Loose, chosen: readonly string[]): string[] {
@@ -262,6 +268,7 @@ function ensureService(
       })),
       resources: resourcesOf(service),
       hasHealthcheck: Boolean(service.healthcheck && !service.healthcheck.disable),
+      shares: sharesOf(service, ids),
     });
   };
   for (const container of kept) {
@@ -281,6 +288,19 @@ function ensureService(
     const container = create(next);
     input.note?.(`Container ${container.name} Created`);
   }
+}
+
+function sharesOf(service: Loose, ids: ReadonlyMap<string, string>): ContainerDetail['shares'] {
+  const shares: { what: 'network' | 'pid' | 'ipc' | 'volumes'; id: string }[] = [];
+  for (const [key, what] of [['network_mode', 'network'] as const, ['pid', 'pid'] as const, ['ipc', 'ipc'] as const]) {
+    const id = ids.get(/^service:(.+)$/.exec(service[key] ?? '')?.[1] ?? '');
+    if (id !== undefined) shares.push({ what, id });
+  }
+  for (const from of service.volumes_from ?? []) {
+    const id = ids.get(String(from).split(':')[0]!);
+    if (id !== undefined) shares.push({ what: 'volumes', id });
+  }
+  return shares;
 }
 
 /** The chosen ones that ask to be started anew when `name` is made anew; of others Compose is told nothing. */

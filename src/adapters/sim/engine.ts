@@ -28,6 +28,7 @@ export interface ContainerSpec {
   readonly ports: readonly SimPort[];
   readonly resources: Resources;
   readonly hasHealthcheck: boolean;
+  readonly shares?: ContainerDetail['shares'];
 }
 
 interface Due {
@@ -44,6 +45,8 @@ export interface SimContainer {
   exitCode: number | null;
   readonly createdAtMs: number;
   startedAtMs: number;
+  /** Grows with every start on this engine: what started later than what. */
+  startOrder: number;
   finishedAtMs: number;
   restartCount: number;
   error: string;
@@ -109,6 +112,7 @@ export class SimEngine {
   readonly #waiting = new Set<SimContainer>();
   #counter = 0;
   #nextPort = 32768;
+  #starts = 0;
 
   constructor(clock: Clock, seed: string) {
     this.#clock = clock;
@@ -253,6 +257,7 @@ export class SimEngine {
       exitCode: null,
       createdAtMs: this.#clock.nowMs(),
       startedAtMs: 0,
+      startOrder: 0,
       finishedAtMs: 0,
       restartCount: 0,
       error: '',
@@ -283,6 +288,14 @@ export class SimEngine {
     for (const attached of container.networks) {
       if (!this.networks.has(attached.id))
         refuse(new Fault('ENGINE_REFUSED', `network ${attached.id} not found`, { data: { status: 404 } }));
+    }
+    for (const { what, id } of container.spec.shares ?? []) {
+      const other = this.containers.get(id);
+      if (what === 'volumes' || (other && isAlive(other))) continue;
+      const why = other
+        ? `cannot join ${what} namespace of a non running container: ${id}`
+        : `No such container: ${id}`;
+      refuse(new Fault('ENGINE_REFUSED', why, { data: { status: 409 } }));
     }
     const ports = container.ports.map((port) => this.#bind(container, port, refuse));
     if (behaviour.kind === 'refuse') refuse(new Fault('ENGINE_REFUSED', behaviour.message, { data: { status: 400 } }));
@@ -435,7 +448,12 @@ export class SimEngine {
     return {
       resources: container.resources,
       aliases: Object.fromEntries(container.networks.map(({ name, aliases }) => [name, aliases])),
-      startedAt: time(container.startedAtMs),
+      shares: container.spec.shares ?? [],
+      // The real one counts in nanoseconds.
+      startedAt: time(container.startedAtMs).replace(
+        /(\.\d+)Z$/,
+        `$1${String(container.startOrder).padStart(6, '0')}Z`,
+      ),
       finishedAt: time(container.finishedAtMs),
       restartCount: container.restartCount,
       oomKilled: false,
@@ -491,6 +509,8 @@ export class SimEngine {
     container.exitCode = null;
     container.error = '';
     container.startedAtMs = atMs;
+    this.#starts += 1;
+    container.startOrder = this.#starts;
     container.health = container.spec.hasHealthcheck ? 'starting' : 'none';
     this.emitOf(container, 'start', { atMs });
     for (const { atMs: afterMs, line } of readScript(container.spec.command ?? []).lines) {
@@ -529,6 +549,10 @@ export class SimEngine {
     container.finishedAtMs = atMs;
     container.health = 'none';
     this.emitOf(container, 'die', { exitCode: code, atMs });
+    // With the first process of its pid namespace every other one in it ends.
+    for (const other of this.containers.values())
+      if (isAlive(other) && other.spec.shares?.some(({ what, id }) => what === 'pid' && id === container.id))
+        this.#end(other, 137, true, atMs);
     if (!byItself || !this.#restarts(container, code)) return;
     if (ranMs >= calmMs) container.restartCount = 0;
     container.state = 'restarting';

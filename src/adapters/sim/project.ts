@@ -67,6 +67,8 @@ const serviceKeys = new Set([
   'pids_limit',
   'platform',
   'ports',
+  'post_start',
+  'pre_stop',
   'privileged',
   'profiles',
   'pull_policy',

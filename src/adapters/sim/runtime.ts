@@ -10,7 +10,7 @@ import { aborted } from '../compose/api-client.ts';
 import { Memory } from '../compose/memory.ts';
 import { composeLabel } from '../compose/reading.ts';
 import { readScript } from './behaviour.ts';
-import { simulateDown, simulateUp } from './converge.ts';
+import { simulateDown, simulateStop, simulateUp } from './converge.ts';
 import { isAlive, type SimContainer, type SimEvent } from './engine.ts';
 import { imageOfService, invalid, readEnvFile, resolveProject } from './project.ts';
 import { CrashError, imageIdOf, type SimWorld } from './world.ts';
@@ -260,6 +260,21 @@ export function openSimRuntime(world: SimWorld): Runtime {
             } finally {
               memory.forgetProject(input.project);
             }
+          }),
+      ),
+
+    stopServices: (input) =>
+      call(
+        {
+          method: 'stopServices',
+          mutating: true,
+          target: `${input.project}: ${input.services.join(' ')}`,
+          signal: input.signal,
+        },
+        () =>
+          memory.asOurs(input.project, async () => {
+            memory.forgetProject(input.project);
+            simulateStop(engine, input.project, input.services);
           }),
       ),
 

@@ -20,6 +20,7 @@ export const CAUSES = {
   'file-edited': 'a mounted file was edited by hand',
   'image-moved': 'its tag now names another image',
   'parent-recreated': 'a container whose namespace it shares is made anew',
+  'parent-gone': 'the container whose namespace it shares is gone',
   'network-changed': 'the definition of its network changed',
   'network-altered': 'its network was made by hand with other options',
   'network-missing': 'its network is gone',
@@ -34,6 +35,8 @@ export const CAUSES = {
   'alias-lost': 'its name no longer resolves on the network',
   'resources-changed': 'its limits were changed by hand',
   'port-deaf': 'nothing listens on its published port',
+  'namespace-lost': 'a container whose namespace it shares was started after it',
+  'dependency-anew': 'a service is made anew on which it depends with restart',
   'network-removed': 'the network is no longer asked for',
 } as const;
 export type Cause = keyof typeof CAUSES;

@@ -67,8 +67,18 @@ export function diffStack(input: DiffInput): StackDiff {
 
   refuseVolumes(desired, index, add, warnings);
   const network = judgeNetworks(desired, index, containers, add, warnings);
-  const context: ServiceContext = { ...input, containers, add, warnings, network, recreated: new Set() };
+  const context: ServiceContext = {
+    ...input,
+    containers,
+    add,
+    warnings,
+    network,
+    recreated: new Set(),
+    anew: new Set(),
+    kept: new Map(),
+  };
   for (const service of inParentOrder(desired.services)) diffService(context, service);
+  restartDependents(context, changes);
 
   const wanted = new Set(desired.services.map((service) => service.name));
   for (const container of containers)
@@ -231,6 +241,10 @@ interface ServiceContext extends DiffInput {
   readonly network: NetworkVerdict;
   /** Services that get new containers in this pass. */
   readonly recreated: Set<string>;
+  /** Services of which a container is started or restarted in this pass. */
+  readonly anew: Set<string>;
+  /** The containers that count, by service. */
+  readonly kept: Map<string, readonly ObservedContainer[]>;
 }
 
 function diffService(context: ServiceContext, service: DesiredService): void {
@@ -242,6 +256,7 @@ function diffService(context: ServiceContext, service: DesiredService): void {
   for (const container of leftovers) add('remove', 'leftover', of(container));
   for (const container of surplus) add('remove', 'scaled-down', of(container));
 
+  context.kept.set(service.name, kept);
   const before = applied?.desired.services.find((one) => one.name === service.name);
   let anew = false;
   for (const container of kept) {
@@ -338,8 +353,12 @@ function recreateReason(
   const named = imageNamed(index, service.image);
   if (named && named.id !== container.imageId)
     return { cause: 'image-moved', detail: `${shortId(container.imageId)} → ${shortId(named.id)}` };
-  const parent = service.parents.find((name) => recreated.has(name));
-  if (parent) return { cause: 'parent-recreated', detail: parent };
+  if (service.parents.length > 0 && !isFinished(context, service, container, before)) {
+    const parent = service.parents.find((name) => recreated.has(name));
+    if (parent) return { cause: 'parent-recreated', detail: parent };
+    const gone = service.parents.find((name) => isCutOff(context, container, name));
+    if (gone) return { cause: 'parent-gone', detail: gone };
+  }
   const changedNetwork = service.networks.find((one) => network.changed.has(one.name));
   if (changedNetwork) return { cause: 'network-changed', detail: changedNetwork.name };
   const altered = service.networks.find((one) => network.altered.has(one.name));
@@ -356,6 +375,54 @@ function recreateReason(
     if (unlimited) return { cause: 'resources-changed', detail: unlimited };
   }
   return null;
+}
+
+/** Was it made to share with a container that is none of that service any more? The engine goes on without a word. */
+function isCutOff({ kept }: ServiceContext, { detail }: ObservedContainer, parent: string): boolean {
+  const there = kept.get(parent) ?? [];
+  if (!detail || there.length === 0) return false;
+  return !there.some((one) => detail.shares.some(({ id }) => id === one.id));
+}
+
+/** The parent whose start ended the namespace that this container is in: a namespace lives as long as the process that it was made for. */
+function lostNamespace({ kept, anew }: ServiceContext, service: DesiredService, { detail }: ObservedContainer) {
+  const shared = new Set(detail?.shares.flatMap(({ what, id }) => (what === 'volumes' ? [] : [id])));
+  return service.parents.find((name) =>
+    kept
+      .get(name)
+      ?.some(
+        (one) =>
+          shared.has(one.id) &&
+          (anew.has(name) || (one.state === 'running' && isLater(one.detail?.startedAt, detail?.startedAt))),
+      ),
+  );
+}
+
+/** Of two times as the engine writes them: with as many digits of a second as it takes. */
+function isLater(time: string | undefined, than: string | undefined): boolean {
+  if (!time || !than) return false;
+  const digits = (text: string): string =>
+    text
+      .replace(/Z$/, '')
+      .replace(/^[^.]*$/, '$&.')
+      .padEnd(30, '0');
+  return digits(time) > digits(than);
+}
+
+/** As Compose does it: who depends with restart is started anew with what is made anew, not with what died and was started again. */
+function restartDependents({ desired, kept, add }: ServiceContext, changes: readonly Change[]): void {
+  const touched = new Set(
+    changes.filter(({ repair }) => /^(create|recreate|start|restart)$/.test(repair)).map(({ service }) => service),
+  );
+  const remade = new Set(
+    changes.filter(({ repair }) => repair === 'recreate' || repair === 'restart').map(({ service }) => service),
+  );
+  for (const service of desired.services) {
+    const rule = service.dependsOn.find((one) => one.restart && remade.has(one.service));
+    if (!rule || touched.has(service.name)) continue;
+    for (const container of kept.get(service.name) ?? [])
+      if (RUNNING.has(container.state)) add('restart', 'dependency-anew', { ...of(container), detail: rule.service });
+  }
 }
 
 const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 12);
@@ -421,7 +488,11 @@ function repair(
   container: ObservedContainer,
   before: DesiredService | undefined,
 ): void {
-  const { add, desired, network } = context;
+  const { desired, network } = context;
+  const add: Add = (kind, cause, rest) => {
+    if (kind === 'start' || kind === 'restart') context.anew.add(service.name);
+    context.add(kind, cause, rest);
+  };
   const it = of(container);
   const name = containerName(desired, service, container.number);
   if (container.name !== name)
@@ -457,6 +528,11 @@ function repair(
     const differing = resourceChanges(service.resources, detail.resources);
     if (differing.length > 0) add('update', 'resources-changed', { ...it, detail: differing.join(', ') });
   }
+  // One that the engine itself starts again joins anew.
+  const lost =
+    container.state === 'running' || container.state === 'paused'
+      ? lostNamespace(context, service, container)
+      : undefined;
   if ((container.state === 'exited' || container.state === 'dead') && !finished) {
     const failedOneShot = service.oneShot === true && container.exitCode !== 0;
     add('start', failedOneShot ? 'one-shot-failed' : 'stopped', {
@@ -466,6 +542,7 @@ function repair(
   } else if (container.state === 'created') add('start', 'never-started', it);
   else if (container.deafPorts.length > 0)
     add('restart', 'port-deaf', { ...it, detail: container.deafPorts.join(', ') });
+  else if (lost !== undefined) add('restart', 'namespace-lost', { ...it, detail: lost });
   else if (before && before.hash === service.hash) {
     const old = new Map(before.mounts.map((mount) => [mount.target, mount.digest]));
     for (const mount of service.mounts) {

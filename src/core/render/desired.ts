@@ -337,6 +337,7 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
         dependsOn: Object.entries<Loose>(service.depends_on ?? {}).map(([other, rule]) => ({
           service: other,
           condition: rule?.condition ?? 'service_started',
+          ...(rule?.restart === true ? { restart: true as const } : {}),
         })),
         fields: fieldsOf(service, context.salt, known),
       } satisfies DesiredService;

@@ -78,7 +78,12 @@ export interface DesiredService {
   readonly volumes: readonly string[];
   readonly mounts: readonly MountedContent[];
   readonly ports: readonly PublishedPort[];
-  readonly dependsOn: readonly { readonly service: string; readonly condition: string }[];
+  readonly dependsOn: readonly {
+    readonly service: string;
+    readonly condition: string;
+    /** It is to be started anew when that service is made anew. */
+    readonly restart?: true;
+  }[];
   /** Flattened definition, `path → value`, for "which key changed, old → new". Values that may be secret are salted digests `~…`. */
   readonly fields: Readonly<Record<string, string>>;
 }

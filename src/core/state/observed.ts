@@ -8,6 +8,8 @@ export interface ContainerDetail {
   readonly resources: Resources;
   /** Network name → aliases. */
   readonly aliases: Readonly<Record<string, readonly string[]>>;
+  /** Containers by id whose namespaces or volumes it was made to share. They stay in this list when they are gone. */
+  readonly shares: readonly { readonly what: 'network' | 'pid' | 'ipc' | 'volumes'; readonly id: string }[];
   readonly startedAt: string;
   readonly finishedAt: string;
   readonly restartCount: number;

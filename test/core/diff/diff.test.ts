@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type DiffInput, diffStack } from '../../../src/core/diff/diff.ts';
 import { formatChange } from '../../../src/core/plan/format.ts';
+import type { ContainerDetail, ObservedContainer } from '../../../src/core/state/observed.ts';
 import { applied, container, desired, NO_LIMITS, observed, service } from './world.ts';
 
 const diff = (over: Partial<DiffInput> = {}) =>
@@ -249,11 +250,143 @@ describe('the drift matrix', () => {
       { desired: desired([service({ replicas: 2 })]) },
       ['create web: scaled-up'],
     ],
+    [
+      'a name that two containers have exchanged is given back to each',
+      {
+        desired: desired([service(), service({ name: 'db' })]),
+        index: observed([container({ name: 'shop-db-1' }), container({ id: 'c2', service: 'db', name: 'shop-web-1' })]),
+      },
+      ['rename web: renamed', 'rename db: renamed'],
+    ],
     ['no replicas are asked for', { desired: desired([service({ replicas: 0 })]) }, ['remove web: scaled-down']],
   ];
   it.each(rows)('%s', (_name, over, expected) => {
     expect(said(over)).toEqual(expected);
   });
+});
+
+describe('a service in the namespace of another one', () => {
+  const child = service({ name: 'app', hash: 'x', definition: 'd1', parents: ['web'], networks: [] });
+  const both = (over: Partial<typeof child> = {}) => desired([{ ...child, ...over }, service()]);
+  const inside = (over: Partial<ObservedContainer> = {}, detail: Partial<ContainerDetail> = {}) =>
+    container({
+      id: 'c2',
+      name: 'shop-app-1',
+      service: 'app',
+      labels: { 'dev.windlass.definition': 'd1' },
+      networks: [],
+      ...over,
+      detail: {
+        ...container().detail!,
+        aliases: {},
+        shares: [{ what: 'network', id: 'c1' }],
+        startedAt: '2026-01-01T00:00:02.5Z',
+        ...detail,
+      },
+    });
+  const parent = (startedAt: string, over: Partial<ObservedContainer> = {}) =>
+    container({ ...over, detail: { ...container().detail!, startedAt } });
+  const early = '2026-01-01T00:00:02.123456789Z';
+  const late = '2026-01-01T00:00:02.51Z';
+  const rows: readonly [string, Partial<DiffInput>, readonly string[]][] = [
+    ['is left alone while it shares with what runs', { index: observed([parent(early), inside()]) }, []],
+    [
+      'is made anew with it',
+      {
+        desired: desired([child, service({ hash: 'h2', fields: { image: 'site:2' } })]),
+        index: observed([parent(early), inside()]),
+      },
+      ['recreate web: definition-changed', 'recreate app: parent-recreated'],
+    ],
+    [
+      'is made anew when it is missing',
+      { index: observed([inside()]) },
+      ['create web: container-missing', 'recreate app: parent-recreated'],
+    ],
+    [
+      'is made anew when it shares with one that is gone, of whatever kind',
+      { index: observed([parent(early), inside({}, { shares: [{ what: 'volumes', id: 'c0' }] })]) },
+      ['recreate app: parent-gone'],
+    ],
+    [
+      'is left alone while nobody looked what it shares',
+      { index: observed([parent(early), { ...inside(), detail: null }]) },
+      [],
+    ],
+    [
+      'is started anew after one that is started',
+      { index: observed([parent(early, { state: 'exited', exitCode: 137 }), inside()]) },
+      ['start web: stopped', 'restart app: namespace-lost'],
+    ],
+    [
+      'is started anew when it started before what it shares with',
+      { index: observed([parent(late), inside()]) },
+      ['restart app: namespace-lost'],
+    ],
+    [
+      'is not started anew for volumes, which outlive a process',
+      { index: observed([parent(late), inside({}, { shares: [{ what: 'volumes', id: 'c1' }] })]) },
+      [],
+    ],
+    [
+      'is only started when it is down itself',
+      { index: observed([parent(late), inside({ state: 'exited', exitCode: 137 })]) },
+      ['start app: stopped'],
+    ],
+    [
+      'is not run again when it has done its work',
+      {
+        desired: both({ oneShot: true }),
+        index: observed([
+          parent(late),
+          inside({ state: 'exited', exitCode: 0 }, { shares: [{ what: 'network', id: 'c0' }] }),
+        ]),
+      },
+      [],
+    ],
+  ];
+  it.each(rows)('%s', (_name, over, expected) => {
+    expect(said({ desired: both(), applied: applied(both(), { roles: { web: 'running' } }), ...over })).toEqual(
+      expected,
+    );
+  });
+});
+
+describe('a service that depends with restart', () => {
+  const web = service({ dependsOn: [{ service: 'db', condition: 'service_started', restart: true }] });
+  const db = service({ name: 'db' });
+  const all = desired([db, web]);
+  const there = (over: Partial<ObservedContainer> = {}) =>
+    observed([container(), container({ id: 'c2', name: 'shop-db-1', service: 'db', ...over })]);
+  const changed = desired([service({ name: 'db', hash: 'h2', fields: { image: 'site:2' } }), web]);
+  it('is started anew with what is made anew', () =>
+    expect(said({ desired: changed, applied: applied(all), index: there() })).toEqual([
+      'recreate db: definition-changed',
+      'restart web: dependency-anew',
+    ]));
+  it('is started anew with what is started anew', () =>
+    expect(said({ desired: all, applied: applied(all), index: there({ deafPorts: [80] }) })).toEqual([
+      'restart db: port-deaf',
+      'restart web: dependency-anew',
+    ]));
+  it('is left alone when it died and is started again', () =>
+    expect(said({ desired: all, applied: applied(all), index: there({ state: 'exited', exitCode: 1 }) })).toEqual([
+      'start db: stopped',
+    ]));
+  it('is left alone without restart', () =>
+    expect(
+      said({
+        desired: { ...changed, services: [changed.services[0]!, service()] },
+        applied: applied(all),
+        index: there(),
+      }),
+    ).toEqual(['recreate db: definition-changed']));
+  it('is named with what it depends on', () =>
+    expect(
+      diff({ desired: changed, applied: applied(all), index: there() })
+        .changes.map(formatChange)
+        .at(-1),
+    ).toBe('restart web (shop-web-1): a service is made anew on which it depends with restart (db)'));
 });
 
 describe('what has ended well', () => {

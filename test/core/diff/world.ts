@@ -77,6 +77,7 @@ export const container = (over: Partial<ObservedContainer> = {}): ObservedContai
   detail: {
     resources: { ...NO_LIMITS },
     aliases: { shop_default: ['web', 'shop-web-1'] },
+    shares: [],
     startedAt: '',
     finishedAt: '',
     restartCount: 0,
