@@ -37,12 +37,12 @@ import {
 } from './operations/archive/replicate.ts';
 import { unfinishedRestores } from './operations/archive/restore.ts';
 import { type ByHand, byHand } from './operations/by-hand.ts';
-import { forgetByRequest, isOnItsWay, livesByRequest } from './operations/by-request.ts';
+import { forgetByRequest, isOnItsWay, isUnrestored, livesByRequest } from './operations/by-request.ts';
 import { type DeployOptions, type DeployOutcome, deploy, deployWhatCan, planDeploy } from './operations/deploy.ts';
 import type { FleetAt } from './operations/fleet-at.ts';
 import { forgetUndeclared } from './operations/forget-undeclared.ts';
 import { everDeployed, type Gone, goneNamed, goneOf, isOnRecord, leftOf } from './operations/gone.ts';
-import { awaitsArchive, holdNow, holdsShown, isUnrestored, settleHolds } from './operations/hold-now.ts';
+import { awaitsArchive, holdNow, holdsShown, settleHolds } from './operations/hold-now.ts';
 import { runByHand } from './operations/hook-by-hand.ts';
 import { unfitNames } from './operations/hook-check.ts';
 import { previewUninstall } from './operations/hook-subject.ts';

@@ -15,6 +15,13 @@ export const restoredReason = (archive: string): string => `${RESTORED}${archive
 /** It keeps what git declares from what was restored. Where git declares nothing, there is nothing to keep from. */
 export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held' && reason.startsWith(RESTORED);
 
+/** Nothing is made empty in the place of what was to come back until a person says so. */
+export const unrestoredReason = (request: string, stack: string): string =>
+  `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`;
+
+export const isUnrestored = ({ kind, reason }: Hold): boolean =>
+  kind === 'held' && / did not bring it back from its archive; /.test(reason);
+
 /** After the last of it was taken away: neither what it was made of nor where its data lay is needed by anybody. `isDataGone` false: its volumes
  * are still there, under names that a stack of this name is to find. */
 export function forgetByRequest(store: Store, stack: string, isDataGone: boolean): void {

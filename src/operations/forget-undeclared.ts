@@ -2,9 +2,8 @@
 import type { LoadedFleet } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import type { Store } from '../ports/store.ts';
-import { isAgainstGit } from './by-request.ts';
+import { isAgainstGit, isUnrestored } from './by-request.ts';
 import { everDeployed } from './gone.ts';
-import { isUnrestored } from './hold-now.ts';
 
 /** What is said of stacks that nobody declares any more and of which nothing was ever begun, as of a broken file that was taken out of git:
  * it is forgotten; of one whose data a request did not bring back all but that: whenever git declares it, it is not to come up empty.

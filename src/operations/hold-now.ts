@@ -3,7 +3,7 @@
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { type RestoreRecord, unfinishedRestores } from './archive/restore.ts';
-import { isAgainstGit, wasMade } from './by-request.ts';
+import { isAgainstGit, unrestoredReason, wasMade } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
 import { acceptedKey } from './lineage.ts';
@@ -67,13 +67,6 @@ export interface Awaited {
 }
 
 export const NONE_AWAITED: Awaited = { stacks: new Map(), lost: new Map(), unknown: null };
-
-/** Nothing is made empty in the place of what was to come back until a person says so. */
-export const unrestoredReason = (request: string, stack: string): string =>
-  `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`;
-
-export const isUnrestored = ({ kind, reason }: Hold): boolean =>
-  kind === 'held' && / did not bring it back from its archive; /.test(reason);
 
 /** Why a stack of which nothing is deployed yet is not made now; null = nothing speaks against it. */
 export function awaitsArchive({ store, clock }: House, { stacks, lost, unknown }: Awaited, stack: string): Hold | null {

@@ -56,16 +56,18 @@ export class Surveyor {
     this.#resolver = resolver;
   }
 
-  /** Judges `names` at their effective revision against one observation. What leaves the fleet with them has no claim on its ports. */
+  /** Judges `names` at their effective revision against one observation. What leaves the fleet with them has no claim on its ports, and
+   * what is not to come, as `absent` says, claims none. */
   async survey(
     names: readonly string[],
     at: FleetAt,
     index: ObservedIndex,
     leaving: Leaving = NONE_LEAVING,
+    absent: (stack: LoadedStack) => boolean = () => false,
   ): Promise<readonly Surveyed[]> {
     const judged = await Promise.all(names.map((name) => this.one(name, at, index)));
     const clashes = clashesOf(
-      judged.filter((one): one is Judged => one.kind === 'judged'),
+      judged.filter((one): one is Judged => one.kind === 'judged' && !absent(one.stack)),
       index,
       leaving,
     );

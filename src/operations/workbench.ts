@@ -3,10 +3,11 @@
 
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import { asFault } from '../core/fault.ts';
+import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { ArchiveSource } from './archive/archive-source.ts';
 import { vaultOfStacks } from './archive/boot-secrets.ts';
-import { livesByRequest } from './by-request.ts';
+import { isUnrestored, livesByRequest } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
 import { hooksDigestOf } from './hooks-of.ts';
@@ -14,7 +15,7 @@ import type { House } from './house.ts';
 import { Look } from './look.ts';
 import type { Leaving } from './ports-claimed.ts';
 import { Resolver } from './resolve.ts';
-import { type Judged, type Surveyed, Surveyor } from './survey.ts';
+import { holdOf, type Judged, type Surveyed, Surveyor } from './survey.ts';
 
 export interface Refused {
   /** Desired digest that failed and was rolled back. */
@@ -56,6 +57,14 @@ export class Workbench {
     return (this.house.store.value(refusedKey(stack)) as Refused | null) ?? null;
   }
 
+  /** Nothing of it is deployed, and it is held: as the old name of what was moved. What a request has yet to bring back is to come. */
+  #isAbsent(stack: LoadedStack): boolean {
+    const { store, clock } = this.house;
+    if (store.applied(stack.name) || store.attempt(stack.name)) return false;
+    const hold = holdOf(stack, store.holds(stack.name), clock.nowMs());
+    return hold !== null && !isUnrestored(hold);
+  }
+
   /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead, and one that lives by
    * a request at the commit that was made for it. */
   async survey(
@@ -70,6 +79,7 @@ export class Workbench {
       at,
       index,
       leaving,
+      (stack) => this.#isAbsent(stack),
     );
     const made = names.flatMap((name) => {
       const commit = byRequest.get(name);

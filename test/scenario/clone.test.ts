@@ -435,6 +435,57 @@ describe('a move', () => {
     },
   );
 
+  const PUBLISHED = {
+    ...FILES,
+    'stacks/shop/compose.yaml': COMPOSE.replace('volumes: [data', 'ports: ["8080:80"]\n    volumes: [data'),
+  };
+  const portsOf = (world: RestoreWorld, name: string): readonly number[] =>
+    world.sim.world.container(name).spec.ports.map((one) => one.published);
+
+  it.each([false, true])('keeps the ports, which the source has let go by then (named: %s)', async (isNamed) => {
+    const world = await shop(PUBLISHED);
+    // The name that comes first in a survey is not who gets the port.
+    const asked = { ...request, target: 'zoo', ...(isNamed ? { archive: await archiveOf(world) } : {}) };
+    const beside = await answerOf(world, { ...asked, kind: 'Clone' }).then(JSON.stringify, String);
+    expect(beside).toMatch(isNamed ? /zoo wants port 8080/ : /publishes the port 8080 of web, and both run/);
+    await run(world, await planned(world, asked), { archiveLive: stopping(world) });
+    expect([portsOf(world, 'zoo-web-1'), world.sim.world.container('zoo-web-1').state]).toEqual([[8080], 'running']);
+    expect(world.sim.world.containersOf('shop')).toEqual([]);
+    // Git still declares the source, which is held and takes the port from nobody, whoever of both runs at the moment.
+    const desk = new Surface(world.sim.house);
+    const before = await world.sim.run(desk.plan());
+    expect(before.surveyed.map(({ kind, name }) => `${name} ${kind}`)).toEqual(['shop judged']);
+    expect([...before.held.keys()]).toEqual(['shop']);
+    world.sim.source.push({ ...PUBLISHED, 'stacks/zoo/compose.yaml': PUBLISHED['stacks/shop/compose.yaml'] });
+    for (const isUp of [true, false]) {
+      if (!isUp) world.sim.world.stop('zoo-web-1');
+      const { surveyed } = await world.sim.run(desk.plan());
+      expect(surveyed.map(({ kind, name }) => `${name} ${kind}`).sort()).toEqual(['shop judged', 'zoo judged']);
+    }
+    world.sim.house.store.deleteHold('shop', 'held', '');
+    world.sim.world.start('zoo-web-1');
+    const resumed = (await world.sim.run(desk.plan(['shop']))).surveyed[0];
+    expect(resumed?.kind === 'refused' ? resumed.fault.code : resumed?.kind).toBe('PORT_TAKEN');
+  });
+
+  it('gives the ports back to the source when the target does not come up on them', async () => {
+    const world = await shop(PUBLISHED);
+    const plan = await planned(world, request);
+    const { runtime } = world.sim.house;
+    const seen: string[] = [];
+    const up = runtime.up.bind(runtime);
+    runtime.up = async (input) => {
+      const done = await up(input);
+      if (input.project !== 'shop2') return done;
+      seen.push(`${world.sim.world.container('shop2-web-1').state} on ${portsOf(world, 'shop2-web-1')}`);
+      throw new Fault('COMPOSE_FAILED', 'it came, and then not');
+    };
+    await expect(run(world, plan, { archiveLive: stopping(world) })).rejects.toMatchObject({ code: 'COMPOSE_FAILED' });
+    expect(seen[0]).toBe('running on 8080');
+    expect(world.sim.world.containersOf('shop2')).toEqual([]);
+    expect([statesOf(world), portsOf(world, 'shop-web-1'), left(world)]).toEqual(['running', [8080], []]);
+  });
+
   it('takes the volumes along as they are then, also of an app that keeps a dump in its archives', async () => {
     const world = await shop({
       'apps/pg/app.yaml': 'apiVersion: windlass/v1\nkind: App\nversion: "1"\n',

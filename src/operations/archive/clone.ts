@@ -89,7 +89,10 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
   const secrets = operation === 'move' ? 'copy' : (request.secrets ?? 'mint');
   let planned: RestorePlan | null = null;
   if (archive !== null) {
-    const answer = await planRestore(bench, { ...overrides, stack, target, archive, secrets }, signal);
+    // A move stops its source before the target comes, on its ports, and starts it again only after that is taken away.
+    const stopped = operation === 'move' && applied ? [applied] : [];
+    const asked = { ...overrides, stack, target, archive, secrets };
+    const answer = await planRestore(bench, asked, signal, undefined, stopped);
     if (answer.kind === 'wait') return answer;
     planned = answer.plan;
   } else {
@@ -98,7 +101,8 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
       ports,
       (service) => applied?.desired.services.find(({ name }) => name === service)?.ports.length === 1,
     );
-    const port = applied?.desired.services
+    const running = operation === 'move' ? null : applied;
+    const port = running?.desired.services
       .filter(({ name, replicas }) => replicas > 0 && !Object.hasOwn(ports ?? {}, name))
       .flatMap((service) => service.ports.filter((one) => one.published > 0).map((one) => ({ service, one })))[0];
     if (port)

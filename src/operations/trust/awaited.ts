@@ -3,7 +3,8 @@
 import { asFault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
-import { type Awaited, NONE_AWAITED, unrestoredReason } from '../hold-now.ts';
+import { unrestoredReason } from '../by-request.ts';
+import { type Awaited, NONE_AWAITED } from '../hold-now.ts';
 import type { House } from '../house.ts';
 import { lookAtTrust } from './look.ts';
 import { broughtBack, type RequestWork } from './request-work.ts';
