@@ -53,6 +53,30 @@ describe('converging', () => {
     expect(await sim.apply()).toBeNull();
   });
 
+  it.each([
+    ['its name', 'data: { name: two }', 'data', 'two'],
+    ['its key', 'store:', 'store', 'shop_store'],
+  ])('a volume that is asked for by another name (%s) is left with its data, and that is told once', async (...row) => {
+    const [, definition, key, name] = row;
+    const sim = open();
+    const compose = (uses: string, volumes: string) =>
+      `services:\n  web:\n    image: windlass-test/busybox:1\n    volumes: ["${uses}:/d"]\nvolumes: { ${volumes} }\n`;
+    sim.source.push({ 'stacks/shop/compose.yaml': compose('data', 'data: { name: one }') });
+    await sim.apply();
+    sim.source.push({ 'stacks/shop/compose.yaml': compose(key, definition) });
+    const words = `volume one with the data of web (/d) is left; web gets the empty volume ${name}`;
+    const [judged] = await sim.survey();
+    expect(judged?.kind === 'judged' && judged.diff.warnings).toEqual([words]);
+    const outcome = await sim.apply();
+    expect([...outcome!.failures.values()].map(String)).toEqual([]);
+    const told = () =>
+      sim.house.store.events({ stack: 'shop', afterSeq: 0, limit: 100 }).filter((one) => one.reason === 'VolumeLeft');
+    expect(told()).toMatchObject([{ stack: 'shop', level: 'warning', message: words }]);
+    expect([...sim.world.engine.volumes.keys()].sort()).toEqual(['one', name].sort());
+    expect(await sim.apply()).toBeNull();
+    expect(told()).toHaveLength(1);
+  });
+
   it('a changed service is recreated and its neighbour is not', async () => {
     const sim = await deployed();
     const before = new Map(sim.world.containersOf('shop').map((one) => [one.name, one.id]));

@@ -102,6 +102,8 @@ export interface StackDiff {
   readonly untouched: readonly string[];
   /** For people: odd but left alone. */
   readonly warnings: readonly string[];
+  /** Those of them that tell of data which a service sees no more, because it gets a new volume in its place. Absent: none. */
+  readonly leaves?: readonly string[];
   /** SHA-256 over what was observed of this stack; a saved plan is stale when it differs. */
   readonly observedDigest: string;
 }

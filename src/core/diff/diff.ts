@@ -66,6 +66,8 @@ export function diffStack(input: DiffInput): StackDiff {
   }
 
   refuseVolumes(desired, index, add, warnings);
+  const { leaves, takesOver } = leftVolumes(desired, index, containers);
+  warnings.push(...leaves, ...takesOver);
   const network = judgeNetworks(desired, index, containers, add, warnings);
   const context: ServiceContext = {
     ...input,
@@ -110,6 +112,7 @@ export function diffStack(input: DiffInput): StackDiff {
     changes,
     untouched: desired.services.map((service) => service.name).filter((name) => !touched.has(name)),
     warnings,
+    ...(leaves.length > 0 ? { leaves } : {}),
     observedDigest: observedDigest(desired, index, containers),
   };
 }
@@ -167,6 +170,35 @@ function refuseVolumes(desired: Desired, index: ObservedIndex, add: Add, warning
     if (there.configHash !== '' && volume.hash !== '' && there.configHash !== volume.hash)
       add('refuse', 'volume-changed', { name: volume.name });
   }
+}
+
+/**
+ * Where a service has a volume of this stack now and is to have another one: another name is how a changed volume is asked for, so it is
+ * not refused, but nobody loses sight of data unseen. A generation is made by a restore, which tells of it itself.
+ */
+function leftVolumes(desired: Desired, index: ObservedIndex, containers: readonly ObservedContainer[]) {
+  const leaves = new Set<string>();
+  const takesOver = new Set<string>();
+  const external = new Set(desired.volumes.filter((volume) => volume.external).map((volume) => volume.name));
+  const isGeneration = ({ key, name }: Desired['volumes'][number]): boolean => {
+    const prefix = `${desired.project}_${key}_g`;
+    return name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length));
+  };
+  const made = new Set(desired.volumes.filter(isGeneration).map((volume) => volume.name));
+  for (const service of desired.services)
+    for (const container of containers) {
+      if (container.service !== service.name) continue;
+      for (const mount of container.mounts) {
+        const wanted = service.volumeAt?.[mount.destination];
+        if (mount.kind !== 'volume' || wanted === undefined || wanted === mount.name || made.has(wanted)) continue;
+        if (index.volumes.get(mount.name)?.project !== desired.project) continue;
+        const left = `volume ${mount.name} with the data of ${service.name} (${mount.destination}) is left`;
+        if (index.volumes.has(wanted) || external.has(wanted))
+          takesOver.add(`${left}; ${service.name} gets volume ${wanted} as it is`);
+        else leaves.add(`${left}; ${service.name} gets the empty volume ${wanted}`);
+      }
+    }
+  return { leaves: [...leaves], takesOver: [...takesOver] };
 }
 
 interface NetworkVerdict {

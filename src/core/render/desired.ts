@@ -309,6 +309,9 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
       const hash = hashes.services.get(name);
       if (!hash) throw new Error(`no hash for service ${name}`);
       const labels: Record<string, string> = service.labels ?? {};
+      const named: [string, string][] = (service.volumes ?? [])
+        .filter((volume: Loose) => volume.type === 'volume' && volume.source)
+        .map((volume: Loose) => [volume.target, namesOf(model.volumes, volume.source, project)]);
       const networks = service.network_mode
         ? []
         : Object.entries<Loose>(service.networks ?? { default: null }).map(([key, use]) => ({
@@ -329,9 +332,8 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
         hasHealthcheck: Boolean(service.healthcheck && !service.healthcheck.disable),
         oneShot: oneShotOf(model, name, context.extensions[name]),
         networks,
-        volumes: (service.volumes ?? [])
-          .filter((volume: Loose) => volume.type === 'volume' && volume.source)
-          .map((volume: Loose) => namesOf(model.volumes, volume.source, project)),
+        volumes: named.map(([, volume]) => volume),
+        volumeAt: Object.fromEntries(named),
         mounts: mountsOf(context, model, name),
         ports: portsOf(service),
         dependsOn: Object.entries<Loose>(service.depends_on ?? {}).map(([other, rule]) => ({

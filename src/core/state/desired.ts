@@ -76,6 +76,8 @@ export interface DesiredService {
   readonly networks: readonly { readonly name: string; readonly aliases: readonly string[] }[];
   /** Engine names of the named volumes it mounts. */
   readonly volumes: readonly string[];
+  /** The same by target; absent in records of before. */
+  readonly volumeAt?: Readonly<Record<string, string>>;
   readonly mounts: readonly MountedContent[];
   readonly ports: readonly PublishedPort[];
   readonly dependsOn: readonly {

@@ -5,7 +5,7 @@ import { formatChange } from '../../core/plan/format.ts';
 import type { Step } from '../../engine/step.ts';
 import { converge as carryOut } from '../converge.ts';
 import { type DeployRun, type DeployTarget, judgedOf } from '../deploy-run.ts';
-import { editedKey } from '../survey.ts';
+import { editedKey, type Judged } from '../survey.ts';
 
 /** A repair may uncover another (a started container shows its lost alias); more rounds than this is a fight with somebody. */
 const ROUNDS = 3;
@@ -18,6 +18,21 @@ function stillDiffers(changes: readonly Change[]): Fault {
   return changes.every((change) => change.cause === 'file-edited')
     ? new Fault('FILE_REWRITTEN', `the service writes into a file of git each time it starts; ${said}`)
     : new Fault('COMPOSE_FAILED', said);
+}
+
+/** Before the new volume is there: from then on nothing tells that it was empty. */
+function tellOfLeft({ house }: DeployRun, judged: Judged, ctx: { note(line: string): void }): void {
+  for (const message of judged.diff.leaves ?? []) {
+    ctx.note(message);
+    house.store.appendEvent({
+      atMs: house.clock.nowMs(),
+      stack: judged.name,
+      level: 'warning',
+      reason: 'VolumeLeft',
+      message,
+      revision: judged.at.revision.commit,
+    });
+  }
 }
 
 export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget> {
@@ -48,6 +63,7 @@ export function converge(run: DeployRun, deadlineMs: number): Step<DeployTarget>
           if (round === 1) {
             const attempt = store.attempt(payload.stack);
             if (attempt) store.putAttempt({ ...attempt, touched: true });
+            tellOfLeft(run, judged, ctx);
           }
           await carryOut(run.house, { ...judged, diff: { ...judged.diff, changes } }, ctx);
           store.deleteValue(editedKey(payload.stack));

@@ -465,3 +465,31 @@ describe('the words of a change', () => {
     expect(formatChange(change!)).toBe('recreate web (shop-web-1): a mounted file changed (/etc/f)');
   });
 });
+
+describe('a service that gets another volume in the place of one with data', () => {
+  const volume = (key: string, name: string, external = false) => ({ key, name, external, hash: external ? '' : 'v' });
+  const there = (name: string, project = 'shop') => ({ name, project, key: 'data', configHash: 'v' });
+  const seen = (wanted: ReturnType<typeof volume>, volumes: readonly ReturnType<typeof there>[]) =>
+    diff({
+      desired: desired([service({ volumes: [wanted.name], volumeAt: { '/d': wanted.name } })], { volumes: [wanted] }),
+      index: observed([container({ mounts: [{ kind: 'volume', name: 'one', source: '', destination: '/d' }] })], {
+        volumes,
+      }),
+    });
+  const EMPTY = 'volume one with the data of web (/d) is left; web gets the empty volume two';
+  const AS_IT_IS = 'volume one with the data of web (/d) is left; web gets volume two as it is';
+
+  it.each([
+    ['another name', volume('data', 'two'), [there('one')], [EMPTY], [EMPTY]],
+    ['another name that is there', volume('data', 'two'), [there('one'), there('two')], [AS_IT_IS], []],
+    ['an external one', volume('data', 'two', true), [there('one')], [AS_IT_IS], []],
+    ['the same', volume('data', 'one'), [there('one')], [], []],
+    ['one that is not of this stack before', volume('data', 'two'), [there('one', '')], [], []],
+    ['the generation of a restore', volume('data', 'shop_data_g2'), [there('one')], [], []],
+  ])('is told of it, and never refused: %s', (_, wanted, volumes, warnings, leaves) => {
+    const found = seen(wanted, volumes);
+    expect(found.warnings).toEqual(warnings);
+    expect(found.leaves ?? []).toEqual(leaves);
+    expect(found.changes.map((one) => one.repair)).not.toContain('refuse');
+  });
+});
