@@ -468,6 +468,16 @@ describe('a move', () => {
     expect(resumed?.kind === 'refused' ? resumed.fault.code : resumed?.kind).toBe('PORT_TAKEN');
   });
 
+  it('of a clone keeps the ports that the clone was given', async () => {
+    const world = await shop(PUBLISHED);
+    const archiveLive = stopping(world);
+    await run(world, await planned(world, { ports: { web: ['8081:80'] } }), { archiveLive });
+    const asked = { ...request, stack: 'shop2', target: 'shop3' };
+    await run(world, await planned(world, asked), { archiveLive, id: 'q2' });
+    expect([portsOf(world, 'shop3-web-1'), portsOf(world, 'shop-web-1')]).toEqual([[8081], [8080]]);
+    expect(world.sim.world.containersOf('shop2')).toEqual([]);
+  });
+
   it('gives the ports back to the source when the target does not come up on them', async () => {
     const world = await shop(PUBLISHED);
     const plan = await planned(world, request);

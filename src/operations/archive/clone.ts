@@ -14,6 +14,7 @@ import { type HeldLeases, holdLeases } from '../leases.ts';
 import { withHooks } from '../steps/run-hook.ts';
 import { uninstall } from '../uninstall.ts';
 import type { Workbench } from '../workbench.ts';
+import { madeCommit } from './archive-source.ts';
 import { around } from './around.ts';
 import { allStopped } from './backup.ts';
 import { refuseBarePorts } from './made-stack.ts';
@@ -66,7 +67,7 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
   toolsOf(house);
   const wait = (why: string): ClonePlanned => ({ kind: 'wait', why });
   const operation = request.kind === 'Move' ? 'move' : 'clone';
-  const { stack, target, archive = null, vars, ports, integrate, skipIntegration } = request;
+  const { stack, target, archive = null, vars, integrate, skipIntegration } = request;
   if (request.node !== undefined && request.node !== 'local')
     return wait(`a ${operation} to the node ${request.node} is not carried out by this version`);
   if (target === undefined || target === stack)
@@ -80,6 +81,9 @@ export async function planClone(bench: Workbench, request: CloneRequest, signal:
     const consumer = await consumerOf(bench, stack);
     if (consumer !== null) return wait(`the stack ${consumer} integrates ${stack}: let it go first`);
   }
+  // Those that the source was given in the place of what its files publish stand in no archive of it.
+  const given = operation === 'move' && applied ? madeCommit(store, applied.revision)?.ports : undefined;
+  const ports = given || request.ports ? { ...given, ...request.ports } : undefined;
   const overrides = {
     ...(vars ? { vars } : {}),
     ...(ports ? { ports } : {}),
