@@ -146,7 +146,8 @@ describe('on the real engine', () => {
   }, 120_000);
 
   it('what runs is cloned on a secret of its own, and the clone is moved', async () => {
-    const clone = { ...LIFE, kind: 'Clone' as const, stack: DB, target: `${DB}3` };
+    const ports = { db: ['127.0.0.1:18497:5432'] };
+    const clone = { ...LIFE, kind: 'Clone' as const, stack: DB, target: `${DB}3`, ports };
     expect(await done(bench, 'clone', clone)).toMatch(/is a clone of wlt-rec-db from archive/);
     expect(exec(`${DB}3-db-1`, 'cat', '/data/file')).toBe('new');
     const minted = environment(`${DB}3-db-1`)['PASSWORD']!;
@@ -161,6 +162,7 @@ describe('on the real engine', () => {
     expect(exec(`${DB}4-db-1`, 'cat', '/data/lines').split('\n')).toEqual(expect.arrayContaining([...acknowledged]));
     expect(exec(`${DB}4-db-1`, 'cat', '/data/file')).toBe('new');
     expect(environment(`${DB}4-db-1`)['PASSWORD']).toBe(minted);
+    expect(docker('port', `${DB}4-db-1`)).toBe('5432/tcp -> 127.0.0.1:18497');
     expect(containersOf(`${DB}3`)).toEqual({});
     expect(docker('volume', 'ls', '-q', '--filter', `label=com.docker.compose.project=${DB}3`)).not.toBe('');
     const refused = await planWork(bench, { ...move, stack: DB, target: `${DB}5` }, never);
