@@ -1,9 +1,11 @@
 // By hand: start, stop and restart of a whole stack by a person. Operations without hooks; the lease keeps the controller out meanwhile.
 
-import { projectContainers } from '../core/diff/diff.ts';
+import { hasComposeHooks, inParentOrder, projectContainers } from '../core/diff/diff.ts';
 import { Fault } from '../core/fault.ts';
 import { neverDeployed } from '../core/spec/unknown-stack.ts';
+import type { Applied } from '../core/state/applied.ts';
 import type { ObservedContainer } from '../core/state/observed.ts';
+import type { UpInput } from '../ports/runtime.ts';
 import { unfinishedRestores } from './archive/restore.ts';
 import { isOnRecord } from './gone.ts';
 import { holdLeases } from './leases.ts';
@@ -29,8 +31,10 @@ export async function byHand(
   try {
     await takeUpHooks(bench, [stack], { signal });
     const applied = house.store.applied(stack);
-    const containers = projectContainers(await look.fresh('known'), applied?.project ?? stack);
+    const index = await look.fresh('known');
+    const containers = ordered(projectContainers(index, applied?.project ?? stack), applied, act);
     if (containers.length === 0) throw new Fault('NOT_FOUND', `stack ${stack} has no containers`);
+    const compose = await composeOf(bench, applied, signal);
     if (act === 'stop')
       house.store.putHold(stack, {
         kind: 'stopped',
@@ -43,13 +47,54 @@ export async function byHand(
     for (const one of containers) {
       if (!concerns(act, one, applied?.roles[one.service] === 'completed')) continue;
       signal.throwIfAborted();
-      await house.runtime[act](one.id, signal);
+      const up = compose && { ...compose.up, services: [one.service] };
+      if (!up || !compose.hooked.has(one.service)) await house.runtime[act](one.id, signal);
+      else if (!compose.done.has(one.service)) {
+        compose.done.add(one.service);
+        if (act !== 'start') await house.runtime.stopServices(up);
+        if (act !== 'stop') await house.runtime.up({ ...up, forceRecreate: false, noRecreate: true });
+      }
       done.push(one.name);
     }
     if (act === 'start') house.store.deleteHold(stack, 'stopped', '');
     return done;
   } finally {
     leases.release();
+  }
+}
+
+/** What shares the namespaces of another one can only start after it, and is stopped before it. */
+function ordered(
+  containers: readonly ObservedContainer[],
+  applied: Applied | null,
+  act: ByHand,
+): readonly ObservedContainer[] {
+  const names = inParentOrder(applied?.desired.services ?? []).map((service) => service.name);
+  const sorted = [...containers].sort((a, b) => names.indexOf(a.service) - names.indexOf(b.service));
+  return act === 'stop' ? sorted.reverse() : sorted;
+}
+
+/** For services in which Compose runs what they declare after a start and before a stop. Null when there are none, and when what was
+ * deployed cannot be read any more: a person can stop and start a stack all the same, without that. */
+async function composeOf(bench: Workbench, applied: Applied | null, signal: AbortSignal) {
+  const hooked = new Set(applied?.desired.services.filter(hasComposeHooks).map((service) => service.name));
+  if (!applied || hooked.size === 0) return null;
+  try {
+    const at = await bench.reader.read(applied.revision);
+    const loaded = at.fleet.stacks.get(applied.stack);
+    const resolved = loaded && (await bench.resolver.resolve(loaded, at, signal));
+    if (resolved?.desired.digest !== applied.desired.digest) return null;
+    const { project, projectDir } = resolved.desired;
+    const up: Omit<UpInput, 'services' | 'forceRecreate'> = {
+      project,
+      projectDir,
+      model: await resolved.model(signal),
+      signal,
+    };
+    return { hooked, up, done: new Set<string>() };
+  } catch {
+    signal.throwIfAborted();
+    return null;
   }
 }
 

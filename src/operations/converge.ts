@@ -2,7 +2,7 @@
 // Order: what is in the way goes first, then what Compose must make, then what only needs starting.
 import type { Cause, Change } from '../core/diff/change.ts';
 import { CAUSES } from '../core/diff/change.ts';
-import { containerName, projectContainers } from '../core/diff/diff.ts';
+import { containerName, hasComposeHooks, projectContainers } from '../core/diff/diff.ts';
 import { Fault, type FaultCode } from '../core/fault.ts';
 import type { DesiredService } from '../core/state/desired.ts';
 import type { House } from './house.ts';
@@ -196,10 +196,6 @@ const isMade = (judged: Judged, service: string): boolean =>
   judged.diff.changes.some(
     (change) => change.service === service && (change.repair === 'create' || change.repair === 'recreate'),
   );
-
-/** Does it declare what Compose, and nobody else, runs in it after a start or before a stop? */
-const hasComposeHooks = (service: DesiredService): boolean =>
-  Object.keys(service.fields).some((path) => /^(post_start|pre_stop)\./.test(path));
 
 /** Of those that are started anew with what they depend on: the ones whose dependency goes through Compose, and what they wait for. */
 function dependentsOf(

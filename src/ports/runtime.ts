@@ -40,6 +40,8 @@ export interface UpInput {
   /** Only these services, without their dependencies. */
   readonly services: readonly string[];
   readonly forceRecreate: boolean;
+  /** What is there is only started, also when it differs. */
+  readonly noRecreate?: boolean;
   /** Create only: volumes get their owners before anything boots. */
   readonly noStart?: boolean;
   readonly signal: AbortSignal;

@@ -1,5 +1,6 @@
 // Repairs that concern more than one container of a stack, on the simulated world: who comes first, and that one apply is enough.
 import { afterEach, describe, expect, it } from 'vitest';
+import { byHand } from '../../src/operations/by-hand.ts';
 import { SimHouse } from '../sim/sim-house.ts';
 
 const FILE = 'stacks/shop/compose.yaml';
@@ -166,5 +167,34 @@ describe('one apply', () => {
     await applied();
     expect(said).toEqual(['up shop: web', 'start shop-plain-1', 'stopServices shop: side', 'up shop: side']);
     expect(shares('shop-side-1', 'shop-web-1')).toBe(true);
+  });
+  it('does so too when a person stops, starts and restarts the stack, parents first', async () => {
+    await deployed(hooked);
+    const act = async (what: 'start' | 'stop' | 'restart'): Promise<readonly string[]> => {
+      sim.world.clearCalls();
+      await byHand(sim.bench, 'shop', what, new AbortController().signal);
+      return sim.world.mutatingCalls().map((call) => `${call.method} ${nameOf(call.target)}`);
+    };
+    expect(await act('stop')).toEqual(['stopServices shop: side', 'stopServices shop: web', 'stop shop-plain-1']);
+    sim.world.moveTag('windlass-test/busybox:1', 'other');
+    expect(await act('start')).toEqual(['start shop-plain-1', 'up shop: web', 'up shop: side']);
+    expect(shares('shop-side-1', 'shop-web-1')).toBe(true);
+    const ids = sim.world.containersOf('shop').map(({ id }) => id);
+    expect(await act('restart')).toEqual([
+      'restart shop-plain-1',
+      'stopServices shop: web',
+      'up shop: web',
+      'stopServices shop: side',
+      'up shop: side',
+    ]);
+    expect(shares('shop-side-1', 'shop-web-1')).toBe(true);
+    expect(sim.world.containersOf('shop').map(({ id }) => id)).toEqual(ids);
+  });
+  it('lets a person stop a stack also when what was deployed is lost', async () => {
+    await deployed(hooked);
+    sim.crash();
+    sim.source.lose(await sim.source.fetch());
+    await byHand(sim.bench, 'shop', 'stop', new AbortController().signal);
+    expect(sim.world.containersOf('shop').map((one) => one.state)).toEqual(['exited', 'exited', 'exited']);
   });
 });

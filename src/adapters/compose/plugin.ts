@@ -206,7 +206,7 @@ export function openCompose(options: {
           'never',
           '--no-build',
           '--remove-orphans=false',
-          ...(input.forceRecreate ? ['--force-recreate'] : []),
+          ...(input.forceRecreate ? ['--force-recreate'] : input.noRecreate ? ['--no-recreate'] : []),
           '--',
           ...input.services,
         ],

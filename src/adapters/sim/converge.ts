@@ -204,6 +204,7 @@ function ensureService(
   }
   const hash = hashWithIds(hashed, ids) ?? hashed.hash;
   const isObsolete = (container: SimContainer): boolean => {
+    if (input.noRecreate) return false;
     const { labels, mounts } = container.spec;
     if (input.forceRecreate || labels[composeLabel.configHash] !== hash) return true;
     if (imageId !== null && labels[imageLabel] !== imageId) return true;

@@ -248,8 +248,12 @@ function judgeNetworks(
   return { changed, altered, idOf };
 }
 
+/** Does it declare what Compose, and nobody else, runs in it after a start or before a stop? */
+export const hasComposeHooks = (service: DesiredService): boolean =>
+  Object.keys(service.fields).some((path) => /^(post_start|pre_stop)\./.test(path));
+
 /** Parents before those that share their namespaces. */
-function inParentOrder(services: readonly DesiredService[]): readonly DesiredService[] {
+export function inParentOrder(services: readonly DesiredService[]): readonly DesiredService[] {
   const byName = new Map(services.map((service) => [service.name, service]));
   const done = new Set<string>();
   const order: DesiredService[] = [];
