@@ -1,5 +1,5 @@
 // Rows of the drift matrix (ENGINE.md D 1.6) that `docker compose up` does not see or gets wrong, and changes in git that concern one service.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { containersOf, docker, Fleet, inspect, until } from './fleet.ts';
 import { repairs } from './repairs.ts';
@@ -207,6 +207,20 @@ describe('drift that an `up` misses', () => {
     const filter = ['--filter', `label=com.docker.compose.project=${P}`, '--format', '{{.Name}}'];
     expect(docker('network', 'ls', ...filter)).toBe(`${P}_default`);
     expect(docker('volume', 'ls', ...filter)).toBe(`${P}_data`);
+  });
+
+  it('makes anew what shares the network of another one after it, and starts it anew when that one died', async () => {
+    const shared = (v: number) =>
+      compose
+        .replace('  side:\n', `  side:\n    environment: { V: "${v}" }\n`)
+        .replace('configs: { gr', '  inner:\n    <<: *base\n    network_mode: "service:side"\nconfigs: { gr');
+    const pidOf = (name: string) => docker('inspect', '-f', '{{.State.Pid}}', name);
+    const networkOf = (name: string) => readlinkSync(`/proc/${pidOf(name)}/ns/net`);
+    expect((await afterPush(shared(1))).made).toContain(`${P}-inner-1`);
+    expect((await afterPush(shared(2))).made.sort()).toEqual([`${P}-inner-1`, `${P}-side-1`]);
+    expect(docker('exec', `${P}-inner-1`, 'ls', '/sys/class/net')).toMatch(/eth0/);
+    await bend(() => docker('kill', `${P}-side-1`), /start side [\s\S]*restart inner .*started after it/);
+    expect(networkOf(`${P}-inner-1`)).toBe(networkOf(`${P}-side-1`));
   });
 
   it('uses a volume of this name that somebody made by hand as it is, and says so', async () => {
