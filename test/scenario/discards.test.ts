@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openLedger } from '../../src/adapters/journal/ledger.ts';
 import { encodeGroup } from '../../src/core/archive/manifest.ts';
 import type { Request } from '../../src/core/spec/request.ts';
+import { formatDiscard } from '../../src/operations/archive/discards.ts';
 import { windlass } from '../cli/fake-terminal.ts';
 import { RestoreWorld } from './restore-world.ts';
 
@@ -110,5 +111,18 @@ describe('a request', () => {
     const { out } = await windlass(world.sim, ['history', 'shop']);
     for (const line of changes) expect(out).toContain(`\n  ${line}\n`);
     expect((await windlass(world.sim, ['history'])).out).toMatch(/2 changes/);
+  });
+});
+
+describe('what is discarded', () => {
+  it.each([
+    [0, '0 B'],
+    [12, '12 B'],
+    [10_240, '10.0 KiB'],
+    [3 * 1024 ** 2, '3.0 MiB'],
+    [1.5 * 1024 ** 3, '1.5 GiB'],
+  ])('of %s bytes is told as up to %s', (sizeBytesAtMost, size) => {
+    const one = { kind: 'volume' as const, name: 'shop_data', stack: 'shop', sizeBytesAtMost, sinceMs: null };
+    expect(formatDiscard(one)).toBe(`volume shop_data (up to ${size}) is removed with all that is in it`);
   });
 });

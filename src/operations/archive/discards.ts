@@ -1,10 +1,10 @@
 // Discards: the live data that a restore takes the place of, or a purge removes: which, how much of it at most, and since when. Reads only.
 import type { Manifest } from '../../core/archive/manifest.ts';
 import type { Generation } from '../../core/render/variant.ts';
+import { formatSize } from '../../core/size.ts';
 import type { Applied } from '../../core/state/applied.ts';
 import type { House } from '../house.ts';
 import { generationOf, NO_GENERATION, originalFolder } from './generations.ts';
-import { mebibytes } from './room.ts';
 
 /** By its name in the engine or its absolute path. */
 export interface Replaced {
@@ -75,7 +75,7 @@ export async function measured(
 export const instant = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
 
 const nameOf = ({ kind, name, sizeBytesAtMost }: Discard): string =>
-  `${kind} ${name}${sizeBytesAtMost === null ? '' : ` (up to ${mebibytes(sizeBytesAtMost)})`}`;
+  `${kind} ${name}${sizeBytesAtMost === null ? '' : ` (up to ${formatSize(sizeBytesAtMost)})`}`;
 
 export const formatDiscard = (one: Discard): string =>
   one.sinceMs === null

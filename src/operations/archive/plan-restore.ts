@@ -6,6 +6,7 @@ import { fieldChanges } from '../../core/diff/diff.ts';
 import { imageNamed } from '../../core/diff/index-observed.ts';
 import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
+import { formatSize } from '../../core/size.ts';
 import type { Applied } from '../../core/state/applied.ts';
 import type { DesiredService, DesiredVolume } from '../../core/state/desired.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
@@ -30,7 +31,7 @@ import {
 } from './generations.ts';
 import { madeStack, type Overrides, refuseBarePorts, scopeFor } from './made-stack.ts';
 import { putWrongWithOthers } from './proof.ts';
-import { checkRoom, mebibytes } from './room.ts';
+import { checkRoom } from './room.ts';
 import { copiesTold, openVaultValues, vaultWith, vaultWrites } from './vault-values.ts';
 
 export interface RestoreRequest extends Overrides {
@@ -363,7 +364,7 @@ async function words(
     0,
   );
   const lines = [
-    `restore ${plan.stack}${target === plan.stack ? '' : ` as ${target}`} from ${plan.archive.slice(0, 12)}, made ${instant(manifest.madeAtMs)}, ${mebibytes(bytes)}, all of it read and found right`,
+    `restore ${plan.stack}${target === plan.stack ? '' : ` as ${target}`} from ${plan.archive.slice(0, 12)}, made ${instant(manifest.madeAtMs)}, ${formatSize(bytes)}, all of it read and found right`,
     plan.boot.kind === 'double'
       ? `boots twice: ${plan.boot.why}${plan.restoreJobs.length > 0 ? ` (${plan.restoreJobs.join(', ')})` : ''}; the first time apart from everything, publishing nothing`
       : `boots once: ${plan.boot.why}`,

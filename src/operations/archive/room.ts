@@ -111,4 +111,4 @@ async function archivedVolumes(bench: Workbench, target: string): Promise<readon
 const noRoom = (words: string, neededBytes: number, { freeBytes }: Disk): Fault =>
   new Fault('PAYLOAD_NO_SPACE', `${words}, and ${mebibytes(freeBytes)} are free`, { data: { neededBytes, freeBytes } });
 
-export const mebibytes = (bytes: number): string => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+const mebibytes = (bytes: number): string => `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
