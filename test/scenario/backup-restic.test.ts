@@ -7,6 +7,8 @@ import { withRepository } from '../../src/adapters/archive/repository-store.ts';
 import { Fault } from '../../src/core/fault.ts';
 import { Archives } from '../../src/operations/archive/archives.ts';
 import { backup } from '../../src/operations/archive/backup.ts';
+import { putGeneration } from '../../src/operations/archive/generations.ts';
+import { treeDirOf } from '../../src/operations/resolve.ts';
 import type { BlobRepository } from '../../src/ports/blob-repository.ts';
 import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
@@ -145,6 +147,32 @@ describe('a backup into a repository', () => {
     expect((await windlass(sim, ['apply'])).out).toMatch(/Plan: nothing to do/);
     await run();
     expect(repository.calls.filter((one) => /^(open|put)/.test(one))).toEqual([]);
+  });
+
+  it('holds the mounted folder that a plain project means as its Compose file writes it, also after a restore', async () => {
+    const { sim, archives, repository } = await desk();
+    const up = 'stacks/blog/uploads';
+    sim.source.push({
+      ...FILES,
+      'stacks/blog/compose.yaml': `services:\n  web:\n    image: ${IMAGE}\n    volumes: ["./uploads:/up", "./log:/log"]\n`,
+      'stacks/blog/stack.yaml': 'apiVersion: windlass/v1\nkind: Stack\nbackup: { restic: ["./uploads"] }\n',
+    });
+    await sim.run(windlass(sim, ['apply', '--yes']));
+    const tree = treeDirOf(sim.house.settings.stateDir, 'blog');
+    for (const folder of [up, `.generation-3/${up}`, 'stacks/blog/log'])
+      archives.volumes.set(`${tree}/${folder}`, { 'a.txt': folder });
+    const kept = async (): Promise<unknown> => {
+      const signal = new AbortController().signal;
+      const { archive } = await sim.run(backup(sim.bench, 'blog', { signal }));
+      const { read } = await new Archives(sim.house).show(archive);
+      return read.kind === 'archive' && read.manifest.payloads.map(({ name, restic }) => [name, restic !== undefined]);
+    };
+    const log = ['stacks/blog/log', false];
+    expect(await kept()).toEqual([[up, true], log]);
+    putGeneration(sim.house.store, 'blog', { volumes: {}, folders: { [up]: `.generation-3/${up}` } });
+    archives.open({ archives: sim.house.archives });
+    expect(await kept()).toEqual([[`.generation-3/${up}`, true], log]);
+    expect(repository.blobs.size).toBe(2);
   });
 
   it('that is refused touches nothing: no hook runs, nothing rests, nothing is listed', async () => {
