@@ -515,10 +515,9 @@ export class Controller {
       if (!window.open) return waits({ kind: 'outside-window', nextOpenMs: window.nextOpenMs ?? 0 });
     }
     if (isShut(this.#house, one.name)) {
-      // What rests for a backup comes back with its end: nothing is begun that would only be refused.
-      const [run] = this.#house.store.runs({ stack: one.name, outcome: 'running', limit: 1 });
-      const fault = new Fault('LOCK_HELD', `${run ? `the ${run.operation} of it` : 'other work on it'} is under way`);
-      return this.#settle(one.name, one, { kind: 'failed', fault });
+      // What rests for a backup comes back with its end: it has not drifted, and nothing is begun that would only be refused.
+      this.#settle(one.name, one, { kind: 'progressing' });
+      return { kind: 'backoff' };
     }
     this.#settle(one.name, one, { kind: 'progressing' });
     this.#options.log(

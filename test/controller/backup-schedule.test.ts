@@ -252,6 +252,7 @@ it.each(['a request', 'another process'])(
     const { conditions } = new Surface(house).status().find(({ name }) => name === 'shop')!;
     expect(conditions.find(({ type }) => type === 'Ready')?.status).toBe('True');
     expect(conditions.find(({ type }) => type === 'Reconciling')?.status).toBe('False');
-    expect(log.filter((line) => /shop: (heal|deploy) /.test(line))).toEqual([]);
+    // Nor that it drifted, and does no more.
+    expect(log.filter((line) => /shop: (heal|deploy|Drift)/.test(line))).toEqual([]);
   },
 );
