@@ -2,6 +2,7 @@
 import { Controller, FLEET } from './controller/controller.ts';
 import { Nudges } from './controller/nudges.ts';
 import type { StackDiff } from './core/diff/change.ts';
+import { indexObserved } from './core/diff/index-observed.ts';
 import { asFault, Fault } from './core/fault.ts';
 import type { HookPhase } from './core/hook/phase.ts';
 import { renderMistakes } from './core/render/hooks.ts';
@@ -10,6 +11,7 @@ import type { Diagnostic } from './core/spec/diagnostic.ts';
 import type { Request as SignedRequest } from './core/spec/request.ts';
 import { neverDeployed, unknownStack } from './core/spec/unknown-stack.ts';
 import type { Applied, Attempt, Hold } from './core/state/applied.ts';
+import type { Desired } from './core/state/desired.ts';
 import type { RequestEvaluation } from './core/state/trust/evaluate-request.ts';
 import type { Condition, ConditionType } from './core/status/condition.ts';
 import type { HookRecord, RunRecord, StackEvent } from './core/status/event.ts';
@@ -51,7 +53,7 @@ import type { House } from './operations/house.ts';
 import { isHeld, leaseName } from './operations/leases.ts';
 import { accept, brokenLineage } from './operations/lineage.ts';
 import { maskModel } from './operations/mask-model.ts';
-import { type Succession, successionsOf } from './operations/ports-claimed.ts';
+import { clashesOf, type Succession, successionsOf } from './operations/ports-claimed.ts';
 import { previewRollback, type RollbackPreview } from './operations/preview-rollback.ts';
 import { manualRollback } from './operations/rollback.ts';
 import { type Scaled, scaleStack } from './operations/scale-stack.ts';
@@ -160,6 +162,15 @@ export interface Traced {
 
 /** Without a sign of life for this long a controller on another host counts as gone. */
 const BEAT_MS = 15_000;
+/** For what is judged by the declarations alone. */
+const NOTHING_OBSERVED = indexObserved({
+  engineId: '',
+  atMs: 0,
+  containers: [],
+  networks: [],
+  volumes: [],
+  images: [],
+});
 
 export class Surface {
   readonly house: House;
@@ -188,11 +199,13 @@ export class Surface {
     const { at, diagnostics: declared } = await this.declared();
     const diagnostics = [...declared];
     const faults: Fault[] = [];
+    const claimants: { name: string; resolved: { desired: Desired } }[] = [];
     await Promise.all(
       [...at.fleet.stacks.values()].map(async (stack) => {
         try {
           const resolved = await this.bench.resolver.resolve(stack, at, undefined, { closed: true });
           const { desired } = resolved;
+          claimants.push({ name: stack.name, resolved });
           diagnostics.push(...(await globMistakes(this.house, stack, at, resolved)));
           // What a plain project's documents name was held against its Compose file when they were loaded.
           const said = new Set(stack.warnings.map(({ code, place }) => JSON.stringify([code, place])));
@@ -205,6 +218,12 @@ export class Surface {
         }
       }),
     );
+    for (const [name, { code, message, help, data }] of clashesOf(claimants, NOTHING_OBSERVED)) {
+      const place = at.fleet.stacks.get(name)?.place;
+      // Between two stacks the engine decides: one of them may rest.
+      const severity = data['holder'] === `stack ${name}` ? 'error' : 'warning';
+      diagnostics.push({ severity, code, summary: message, help, ...(place ? { place } : {}), stack: name });
+    }
     return { at, diagnostics, faults };
   }
 

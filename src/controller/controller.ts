@@ -465,7 +465,10 @@ export class Controller {
       }
       return waits(one.judged, { kind: 'failed', fault: one.fault });
     }
-    if (clash?.code === 'PORT_TAKEN' && one.diff.changes.some((change) => change.repair === 'create'))
+    if (
+      (clash?.code === 'PORT_TAKEN' || clash?.code === 'NAME_TAKEN') &&
+      one.diff.changes.some((change) => change.repair === 'create')
+    )
       if (triggers.size === 1 && !triggers.has('retry')) return waits(one, { kind: 'failed', fault: clash });
     this.#refusedAtSweep.delete(name);
     return this.#work(one, trigger);

@@ -30,6 +30,7 @@ export const FAULTS = {
   IMAGE_PULL_FAILED: { retry: 'retry', help: 'check the name, the registry and the credentials of the engine' },
   BUILD_FAILED: { retry: 'retry', help: 'read the last lines of the build above' },
   PORT_TAKEN: { retry: 'retry', help: 'free the port or publish another one' },
+  NAME_TAKEN: { retry: 'retry', help: 'give one of them another `container_name`, or none' },
   VOLUME_CHANGED: {
     retry: 'person',
     help: 'the definition of a volume that holds data changed; give the new volume another name, or move the data by a request',

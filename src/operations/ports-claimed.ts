@@ -1,4 +1,5 @@
-// Published ports: two stacks that want the same one, or a container outside the fleet that has it. Found before anything is touched.
+// Published ports and container names: two that want the same one, or a container outside the fleet that has it. Found before anything is
+// touched.
 // A port of a stack that leaves the fleet in the same plan is free: it goes right before who takes the port over comes.
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import { Fault } from '../core/fault.ts';
@@ -49,6 +50,60 @@ function claimsOf(index: ObservedIndex, holderOf: (project: string, container: s
   return taken;
 }
 
+/** What no engine can give: a port for each of several replicas, or for two services at once. */
+export function ownClash({ name, resolved: { desired } }: Claimant): Fault | null {
+  const taken = new Map<string, string>();
+  for (const { name: service, ports, replicas, networks, oneShot } of desired.services) {
+    // In the network of the host or of another container nothing is published, and what ends gives its port back.
+    if (replicas === 0 || networks.length === 0 || oneShot === true) continue;
+    for (const port of ports) {
+      if (port.published === 0) continue;
+      const { published, protocol } = port;
+      const refuse = (why: string): Fault =>
+        new Fault('PORT_TAKEN', `stack ${name} wants port ${keyOf(port)} ${why}`, {
+          data: { port: published, protocol, service, holder: `stack ${name}` },
+        });
+      if (replicas > 1) return refuse(`for each of ${replicas} replicas of ${service}`);
+      const key = `${port.hostIp} ${keyOf(port)}`;
+      const other = taken.get(key);
+      if (other !== undefined && other !== service) return refuse(`for ${other} and for ${service}`);
+      taken.set(key, service);
+    }
+  }
+  return null;
+}
+
+/** Stack → the fault that names who else has or wants the `container_name` of a service of it. Whoever runs with it keeps it. */
+function nameClashes(stacks: readonly Claimant[], index: ObservedIndex, leaving: Leaving): Map<string, Fault> {
+  const wanted = ({ resolved }: Claimant) =>
+    resolved.desired.services.flatMap(({ replicas, containerName, name }) =>
+      replicas > 0 && containerName !== null ? [{ name: containerName, service: name }] : [],
+    );
+  const clashes = new Map<string, Fault>();
+  if (stacks.every((stack) => wanted(stack).length === 0)) return clashes;
+  const byProject = new Map(stacks.map((stack) => [stack.resolved.desired.project, stack]));
+  const left = new Set(leaving.all.map((one) => one.project));
+  const holders = new Map<string, { readonly project: string; readonly holder: string }>();
+  for (const { name, project } of index.observed.containers) {
+    const stack = byProject.get(project);
+    // Given up by this very commit: then the order decides, and the next try finds it free.
+    if (left.has(project) || (stack && !wanted(stack).some((one) => one.name === name))) continue;
+    holders.set(name, { project, holder: stack ? `stack ${stack.name}` : `container ${name}` });
+  }
+  for (const stack of [...stacks].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const { project } = stack.resolved.desired;
+    for (const { name, service } of wanted(stack)) {
+      const other = holders.get(name);
+      if (other === undefined) holders.set(name, { project, holder: `stack ${stack.name}` });
+      else if (other.project !== project && !clashes.has(stack.name)) {
+        const message = `stack ${stack.name} wants the container name ${name}, which ${other.holder} has`;
+        clashes.set(stack.name, new Fault('NAME_TAKEN', message, { data: { name, service, holder: other.holder } }));
+      }
+    }
+  }
+  return clashes;
+}
+
 /** Stack → the fault that names both sides. The stack that already runs with a port keeps it; else the first by name. */
 export function clashesOf(
   stacks: readonly Claimant[],
@@ -96,8 +151,13 @@ export function clashesOf(
     }
     return next === name;
   };
-  return new Map(
-    [...clashes].map(([name, { key, service, port, other, givenUpBy }]): [string, Fault] => {
+  const own = stacks.flatMap((stack): [string, Fault][] => {
+    const fault = ownClash(stack);
+    return fault ? [[stack.name, fault]] : [];
+  });
+  return new Map([
+    ...nameClashes(stacks, index, leaving),
+    ...[...clashes].map(([name, { key, service, port, other, givenUpBy }]): [string, Fault] => {
       const more = isCircle(name)
         ? `; ${givenUpBy} waits in its turn for a port of ${name}: let one of them publish a free port in a commit of its own first, then swap`
         : givenUpBy !== null
@@ -112,7 +172,8 @@ export function clashesOf(
         new Fault('PORT_TAKEN', message, { data: { port: published, protocol, service, holder: other.holder } }),
       ];
     }),
-  );
+    ...own,
+  ]);
 }
 
 export interface Succession {

@@ -123,3 +123,72 @@ describe('a port that changes hands', () => {
     expect(running(sim)).toEqual(['a', 'b']);
   });
 });
+
+describe('what cannot be had twice', () => {
+  const houses: SimHouse[] = [];
+  afterEach(() => {
+    for (const house of houses.splice(0)) house.dispose();
+  });
+  const fleet = (files: Readonly<Record<string, string>>) => {
+    const sim = new SimHouse();
+    houses.push(sim);
+    sim.source.push(
+      Object.fromEntries(Object.entries(files).map(([name, text]) => [`stacks/${name}/compose.yaml`, text])),
+    );
+    return { sim, run: (line: string) => windlass(sim, line.split(' ')) };
+  };
+  const web = (more: string) => `services:\n  w:\n    image: windlass-test/busybox:1\n    ${more}\n`;
+  const NAMED = web('container_name: proxy');
+
+  it('a container name of two stacks goes to who has it, else to the first, and the other one is told', async () => {
+    const { sim, run } = fleet({ b: NAMED });
+    expect((await run('apply --yes')).code).toBe(0);
+    sim.source.push({ 'stacks/a/compose.yaml': NAMED, 'stacks/c/compose.yaml': web('container_name: other') });
+    const { out } = await run('plan');
+    expect(out).toContain('stack a wants the container name proxy, which stack b has');
+    expect(out).toMatch(/NAME_TAKEN[\s\S]*another `container_name`/);
+    const { code, out: said } = await run('validate');
+    expect([code, said]).toEqual([
+      0,
+      expect.stringContaining('stack b wants the container name proxy, which stack a has'),
+    ]);
+    await run('apply --yes');
+    expect([...sim.world.engine.containers.values()].map((one) => one.spec.name).sort()).toEqual(['other', 'proxy']);
+    expect((await run('plan b c')).out).toContain('nothing to do');
+  });
+
+  it('a name that the stack of it gives up in the same commit is not refused', async () => {
+    const { sim, run } = fleet({ b: NAMED });
+    await run('apply --yes');
+    sim.source.push({ 'stacks/a/compose.yaml': NAMED, 'stacks/b/compose.yaml': web('container_name: other') });
+    expect((await run('plan')).out).not.toContain('NAME_TAKEN');
+  });
+
+  it.each([
+    ['replicas', web('ports: ["127.0.0.1:38320:80"]\n    scale: 2'), 'for each of 2 replicas of w'],
+    [
+      'two services',
+      `${web('ports: ["38320:80"]')}  x:\n    image: windlass-test/busybox:1\n    ports: ["38320:81"]\n`,
+      'for w and for x',
+    ],
+  ])('a port for several containers of one stack is told by plan and validate: %s', async (_, compose, words) => {
+    const { sim, run } = fleet({ a: compose });
+    const summary = `stack a wants port 38320/tcp ${words}`;
+    expect((await run('plan')).out).toContain(summary);
+    const { code, out } = await run('validate');
+    expect([code, out]).toEqual([3, expect.stringContaining(summary)]);
+    expect((await run('apply --yes')).code).not.toBe(0);
+    expect(sim.world.engine.containers.size).toBe(0);
+  });
+
+  it.each([
+    ['a port that the engine chooses', web('ports: ["80"]\n    scale: 2')],
+    ['two addresses', web('ports: ["127.0.0.1:38320:80", "127.0.0.2:38320:80"]')],
+    ['the network of the host', web('ports: ["38320:80"]\n    network_mode: host\n    scale: 2')],
+    ['none at all', web('ports: ["38320:80"]\n    scale: 0')],
+  ])('%s is no clash', async (_, compose) => {
+    const { run } = fleet({ a: compose });
+    expect((await run('plan')).out).not.toContain('PORT_TAKEN');
+    expect((await run('validate')).out).not.toContain('PORT_TAKEN');
+  });
+});

@@ -60,6 +60,14 @@ const keyOf = (pair: Pair): string | null => {
 
 const isMergeKey = (pair: Pair): boolean => isScalar(pair.key) && pair.key.value === '<<' && pair.key.type === 'PLAIN';
 
+const containsItself = (node: Item, alias = (node as { anchor?: string }).anchor ?? ''): Refused =>
+  new Refused(
+    node,
+    'YAML_INVALID',
+    `the alias \`*${alias}\` contains itself`,
+    'expected the name of an anchor that does not stand around it',
+  );
+
 /** Plain data of one document. Own code, because the library's bounds count aliases, not what they expand to. */
 class Reader {
   readonly #doc: Doc;
@@ -67,6 +75,8 @@ class Reader {
   readonly #most: number;
   #values = 0;
   #depth = 0;
+  /** Maps and lists that are being read: an alias of one of them has no end. */
+  readonly #open = new Set<Item>();
 
   constructor(doc: Doc, most: number) {
     this.#doc = doc;
@@ -99,6 +109,10 @@ class Reader {
     if (isScalar(node)) return node.value ?? null;
     if (++this.#depth > MAX_DEPTH)
       throw new Refused(node, 'YAML_TOO_DEEP', 'the document is nested too deeply', `more than ${MAX_DEPTH} levels`);
+    if (!isAlias(node)) {
+      if (this.#open.has(node)) throw containsItself(node);
+      this.#open.add(node);
+    } else if (this.#open.has(this.resolve(node))) throw containsItself(node, node.source);
     let value: unknown;
     if (isAlias(node)) value = this.read(this.resolve(node));
     else if (isSeq(node)) value = node.items.map((item) => this.read(item as Item));
@@ -106,6 +120,7 @@ class Reader {
     else
       throw new Refused(node, 'YAML_INVALID', 'a value that is not understood', 'expected a map, a list or a scalar');
     this.#depth--;
+    this.#open.delete(node);
     return value;
   }
 

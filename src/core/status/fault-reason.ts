@@ -14,6 +14,7 @@ export const FAULT_REASONS = {
   IMAGE_PULL_FAILED: 'ImageMissing',
   BUILD_FAILED: 'BuildFailed',
   PORT_TAKEN: 'PortConflict',
+  NAME_TAKEN: 'Conflict',
   VOLUME_CHANGED: 'VolumeChanged',
   FILE_IN_THE_WAY: 'Failed',
   FILE_REWRITTEN: 'Failed',

@@ -30,7 +30,9 @@ describe('a document', () => {
     ['a second document', 'a: 1\n---\nb: 2\n', ['2:1 YAML_SEVERAL_DOCUMENTS']],
     ['broken YAML', 'a: 1\nb: [\n', ['3:1 YAML_INVALID']],
     ['an unknown alias', 'a: *nothing\n', ['1:4 YAML_INVALID']],
-    ['an alias of itself', 'a: &a [*a]\n', ['1:8 YAML_TOO_DEEP']],
+    ['an alias of itself', 'a: &a [*a]\n', ['1:8 YAML_INVALID']],
+    ['an alias of what it stands in', 'a: &x\n  b: { c: *x }\n', ['2:11 YAML_INVALID']],
+    ['a merge of what it stands in', 'a: &x\n  b: { <<: *x }\n', ['2:3 YAML_INVALID']],
     ['nothing', '# only a comment\n', ['1:1 DOCUMENT_EMPTY']],
     ['a map as key', '{a: 1}: 2\n', ['1:1 YAML_INVALID']],
   ])('refuses %s', (_, text, expected) => expect(codes(text)).toEqual(expected));
@@ -38,6 +40,10 @@ describe('a document', () => {
   it.each(['---\na: 1\n', 'a: 1\n---\n', '\ufeffa: 1\n', '%YAML 1.2\n---\na: 1\n...\n'])(
     'takes %j for one document',
     (text) => expect(parseDocument('x.yaml', text).parsed?.value).toEqual({ a: 1 }),
+  );
+
+  it.each(['a: &x [*x]\n', 'a: &x {b: {c: *x}}\n', 'a: &x {b: {<<: *x}}\n'])('says of %j what goes round', (text) =>
+    expect(parseDocument('x.yaml', text).diagnostics[0]?.summary).toBe('the alias `*x` contains itself'),
   );
 
   it('survives texts that are made to exhaust it', () => {
