@@ -22,6 +22,14 @@ export const unrestoredReason = (request: string, stack: string): string =>
 export const isUnrestored = ({ kind, reason }: Hold): boolean =>
   kind === 'held' && / did not bring it back from its archive; /.test(reason);
 
+/** What a move says of its source, and that it has another name now. */
+export const movingReason = (target: string, request: string): string =>
+  `it is being moved to ${target} by the request ${request}`;
+export const movedReason = (target: string, cure: string): string =>
+  `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`;
+export const isMoved = ({ kind, reason }: Hold): boolean =>
+  kind === 'held' && /^it (?:is being|was) moved to /.test(reason);
+
 /** After the last of it was taken away: neither what it was made of nor where its data lay is needed by anybody. `isDataGone` false: its volumes
  * are still there, under names that a stack of this name is to find. */
 export function forgetByRequest(store: Store, stack: string, isDataGone: boolean): void {

@@ -7,7 +7,7 @@ import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Applied } from '../core/state/applied.ts';
 import { ArchiveSource } from './archive/archive-source.ts';
 import { vaultOfStacks } from './archive/boot-secrets.ts';
-import { isUnrestored, livesByRequest } from './by-request.ts';
+import { isMoved, isUnrestored, livesByRequest } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import { FleetReader } from './fleet-at.ts';
 import { hooksDigestOf } from './hooks-of.ts';
@@ -57,12 +57,13 @@ export class Workbench {
     return (this.house.store.value(refusedKey(stack)) as Refused | null) ?? null;
   }
 
-  /** Nothing of it is deployed, and it is held: as the old name of what was moved. What a request has yet to bring back is to come. */
+  /** The old name of what is being moved, or was; and what is held while nothing of it is deployed, unless a request has yet to bring it back. */
   #isAbsent(stack: LoadedStack): boolean {
     const { store, clock } = this.house;
-    if (store.applied(stack.name) || store.attempt(stack.name)) return false;
     const hold = holdOf(stack, store.holds(stack.name), clock.nowMs());
-    return hold !== null && !isUnrestored(hold);
+    if (hold === null) return false;
+    const isDeployed = store.applied(stack.name) !== null || store.attempt(stack.name) !== null;
+    return isMoved(hold) || (!isDeployed && !isUnrestored(hold));
   }
 
   /** Surveys stacks at `at`; one whose desired state was refused before is judged at the revision that runs instead, and one that lives by

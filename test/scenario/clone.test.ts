@@ -448,7 +448,17 @@ describe('a move', () => {
     const asked = { ...request, target: 'zoo', ...(isNamed ? { archive: await archiveOf(world) } : {}) };
     const beside = await answerOf(world, { ...asked, kind: 'Clone' }).then(JSON.stringify, String);
     expect(beside).toMatch(isNamed ? /zoo wants port 8080/ : /publishes the port 8080 of web, and both run/);
+    const { runtime } = world.sim.house;
+    const up = runtime.up.bind(runtime);
+    const meanwhile: string[] = [];
+    runtime.up = async (input) => {
+      const done = await up(input);
+      const [source] = (await new Surface(world.sim.house).plan(['shop'])).surveyed;
+      meanwhile.push(`${input.project} beside shop ${source?.kind}`);
+      return done;
+    };
     await run(world, await planned(world, asked), { archiveLive: stopping(world) });
+    expect(meanwhile).toEqual(['zoo beside shop judged']);
     expect([portsOf(world, 'zoo-web-1'), world.sim.world.container('zoo-web-1').state]).toEqual([[8080], 'running']);
     expect(world.sim.world.containersOf('shop')).toEqual([]);
     // Git still declares the source, which is held and takes the port from nobody, whoever of both runs at the moment.

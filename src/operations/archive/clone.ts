@@ -8,6 +8,7 @@ import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { Clone } from '../../core/spec/request.ts';
 import type { Applied, Hold } from '../../core/state/applied.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
+import { movedReason, movingReason } from '../by-request.ts';
 import { deployedSubject } from '../hook-subject.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
@@ -310,7 +311,7 @@ async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise
   const { id, signal, record, save } = moving;
   const { stack, target } = plan;
   if (record().switchedAtMs === undefined) {
-    const reason = `it is being moved to ${target} by the request ${id}`;
+    const reason = movingReason(target, id);
     if (record().holdBefore === undefined) save({ holdBefore: heldNow(house, stack) });
     // Nobody starts it meanwhile, neither for git nor because it does not run.
     if (record().failed === undefined)
@@ -411,7 +412,7 @@ async function retire(bench: Workbench, { stack, target }: ClonePlan, { id, sign
       : '';
   const hold: Hold = {
     kind: 'held',
-    reason: `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`,
+    reason: movedReason(target, cure),
     sinceMs: clock.nowMs(),
     untilMs: 0,
     service: '',
