@@ -325,7 +325,7 @@ describe('the round trip', () => {
     copyFileSync(people.file('age.key'), `${machine}/age.key`);
     chmodSync(`${machine}/age.key`, 0o600);
     const refused = await windlass('backups', 'import', people.file('rt.bkg'));
-    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/ARCHIVE_UNTRUSTED[\s\S]*--trust-key/)]);
+    expect([refused.code, refused.err]).toEqual([5, expect.stringMatching(/ARCHIVE_UNTRUSTED[\s\S]*--trust-key/)]);
     const taken = await windlass('backups', 'import', people.file('rt.bkg'), '--trust-key', trustKey);
     expect([taken.code, taken.out.trim()]).toEqual([0, archive]);
     // From here on it remembers what ran: requests that are signed later are its own.
