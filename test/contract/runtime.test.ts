@@ -546,6 +546,29 @@ describe.each([
       expect((await one(at.project, 'b')).state).toBe('created');
     });
 
+    test('services are stopped alone, started as they are, and tell what they share', async () => {
+      const at = world.project();
+      const a = service();
+      const text = await up(at, file({ a, b: service({ network_mode: 'service:a' }) }));
+      const [first, second] = [await one(at.project, 'a', 'all'), await one(at.project, 'b', 'all')];
+      expect(first.detail?.shares).toEqual([]);
+      expect(second.detail?.shares).toEqual([{ what: 'network', id: first.id }]);
+      const about = { project: at.project, projectDir: at.directory, signal: signal() };
+      await world.runtime.stopServices({ ...about, model: { text }, services: ['b'] });
+      expect((await one(at.project, 'a')).state).toBe('running');
+      expect((await one(at.project, 'b')).state).toBe('exited');
+      const other = await resolve({ ...at, text: file({ a: { ...a, user: '0' } }) });
+      await world.runtime.stopServices({ ...about, model: { text: other }, services: ['a'] });
+      await world.runtime.up({
+        ...about,
+        model: { text: other },
+        services: ['a'],
+        forceRecreate: false,
+        noRecreate: true,
+      });
+      expect(await one(at.project, 'a')).toMatchObject({ id: first.id, state: 'running' });
+    });
+
     test('down removes containers and networks, also what Compose does not see, and leaves volumes', async () => {
       const at = world.project();
       await up(at, file({ a: service({ volumes: ['data:/data'] }) }, { volumes: { data: { labels: testLabel } } }));
