@@ -14,7 +14,7 @@ describe('a repository of ten Compose projects', () => {
   const containers = (): Record<string, string> => Object.assign({}, ...projects.map(containersOf));
   const ownMutations = async (work: () => Promise<unknown>): Promise<readonly string[]> => {
     const own = new Set(Object.keys(containers()));
-    return (await mutationsDuring(work, '')).filter((line) => {
+    return (await mutationsDuring(work)).filter((line) => {
       const name = line.split(' ').at(-1) ?? '';
       return (
         own.has(name) || projects.some((project) => name.startsWith(`${project}-`) || name.startsWith(`${project}_`))

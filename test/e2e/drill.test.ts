@@ -1,7 +1,7 @@
 // A drill on the real engine: a server on a real PostgreSQL is rehearsed from its archives beside the running originals, which notice nothing;
 // nothing of it stays, also after kill -9.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { containersOf, docker, Fleet, inspect, sleep } from './fleet.ts';
+import { containersOf, docker, Fleet, inspect, sleep, watchEvents } from './fleet.ts';
 
 const DB = 'wlt-dr-db';
 const SSO = 'wlt-dr-sso';
@@ -46,7 +46,7 @@ describe('a drill', () => {
     const live = [`${DB}-postgres-1`, `${SSO}-keycloak-1`];
     const before = live.map((name) => inspect(name).State);
     const secrets = (await fleet.windlass('vault', 'list', '-o', 'json')).out;
-    const since = docker('info', '--format', '{{.SystemTime}}');
+    const watch = await watchEvents();
     const seen = new Map<string, Facts>();
     const networks = new Map<string, boolean>();
     let isOver = false;
@@ -69,7 +69,7 @@ describe('a drill', () => {
     }
     const done = await drilling;
     expect(done.code, done.err).toBe(0);
-    const until = docker('info', '--format', '{{.SystemTime}}');
+    const events = (await watch.end()).filter(({ Actor }) => live.includes(Actor.Attributes['name'] ?? ''));
     expect(JSON.parse(done.out)).toMatchObject({ outcome: 'verified', message: expect.stringMatching(/`test` hooks/) });
 
     const names = [...seen.keys()];
@@ -86,13 +86,6 @@ describe('a drill', () => {
     expect(live.map((name) => inspect(name).State)).toEqual(
       before.map((state) => expect.objectContaining({ Status: 'running', StartedAt: state.StartedAt })),
     );
-    const events = docker('events', '--since', since, '--until', until, '--format', '{{json .}}')
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line) as { Action: string; Actor: { Attributes: { name?: string } } })
-      .filter(
-        ({ Action, Actor }) => !/^(?:exec_|health_status)/.test(Action) && live.includes(Actor.Attributes.name ?? ''),
-      );
     expect(events).toEqual([]);
     expect((await fleet.windlass('vault', 'list', '-o', 'json')).out).toBe(secrets);
 

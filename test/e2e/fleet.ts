@@ -215,22 +215,54 @@ export class Fleet {
   }
 }
 
-/** Mutating calls that the engine reports while `work` runs, as `action name`. */
-export async function mutationsDuring(work: () => Promise<unknown>, project: string): Promise<readonly string[]> {
-  const since = docker('info', '--format', '{{.SystemTime}}');
+export interface EngineEvent {
+  readonly Type: string;
+  readonly Action: string;
+  readonly Actor: { readonly ID: string; readonly Attributes: Readonly<Record<string, string>> };
+}
+
+/** What the engine reports from now on, but for checks of health. Read as it happens: the engine remembers no more than the last 256. */
+export async function watchEvents(): Promise<{ end(): Promise<readonly EngineEvent[]> }> {
+  const child = spawn('docker', ['events', '--format', '{{json .}}'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const seen: EngineEvent[] = [];
+  let rest = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) seen.push(JSON.parse(line) as EngineEvent);
+  });
+  /** Everything that happened before has been read once this is. */
+  const mark = async (): Promise<number> => {
+    for (let tries = 0; tries < 100; tries++) {
+      const name = `wlt-mark-${process.pid}-${seen.length}-${tries}`;
+      docker('volume', 'create', name);
+      docker('volume', 'rm', name);
+      const at = () => seen.findIndex(({ Action, Actor }) => Action === 'destroy' && Actor.ID === name);
+      for (let waits = 0; waits < 20 && at() < 0; waits++) await sleep(50);
+      if (at() >= 0) return at();
+    }
+    throw new Error('the engine reports no events');
+  };
+  const begin = await mark();
+  return {
+    async end() {
+      const end = await mark();
+      child.kill();
+      return seen
+        .slice(begin + 1, end)
+        .filter(({ Action, Actor }) => !/^(?:exec_|health_status)/.test(Action) && !/^wlt-mark-/.test(nameIn(Actor)));
+    },
+  };
+}
+
+/** A volume has no other id than its name. */
+const nameIn = ({ ID, Attributes }: EngineEvent['Actor']): string => Attributes['name'] ?? ID;
+
+/** Mutating calls that the engine reports while `work` runs, as `type action name`. */
+export async function mutationsDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
+  const watch = await watchEvents();
   await work();
-  const until = docker('info', '--format', '{{.SystemTime}}');
-  return docker(
-    'events',
-    '--since',
-    since,
-    '--until',
-    until,
-    '--format',
-    '{{.Type}} {{.Action}} {{.Actor.Attributes.name}}',
-  )
-    .split('\n')
-    .filter((line) => line !== '' && !/ exec_|health_status/.test(line) && line.includes(project));
+  return (await watch.end()).map(({ Type, Action, Actor }) => `${Type} ${Action} ${nameIn(Actor)}`);
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { containersOf, docker, Fleet, inspect, sleep } from './fleet.ts';
+import { containersOf, docker, Fleet, inspect, sleep, watchEvents } from './fleet.ts';
 
 const SSO = 'wlt-sso';
 const DB = 'wlt-sso-db';
@@ -103,19 +103,19 @@ function poll(): { end(): Promise<{ readonly answers: number; readonly failures:
 
 /** What happened to containers of the stack, in order: `start wlt-sso-keycloak-1`; job containers by the name of their job. */
 async function lifeDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
-  const since = docker('info', '--format', '{{.SystemTime}}');
+  const watch = await watchEvents();
   await work();
-  const until = docker('info', '--format', '{{.SystemTime}}');
-  const format = '{{.Action}} {{.Actor.Attributes.name}} {{index .Actor.Attributes "dev.windlass.job"}}';
-  return docker(
-    ...['events', '--since', since, '--until', until, '--filter', 'type=container'],
-    ...['--filter', `label=com.docker.compose.project=${SSO}`, '--format', format],
-  )
-    .split('\n')
-    .filter((line) => /^(?:start|die|destroy) /.test(line) && !/neighbour/.test(line))
-    .map((line) => {
-      const [action, name, owner = ''] = line.split(' ');
-      return `${action} ${/^\S+\/\S+$/.test(owner) ? owner.replace(/.*\//, '') : name}`;
+  return (await watch.end())
+    .filter(
+      ({ Type, Action, Actor }) =>
+        Type === 'container' &&
+        Actor.Attributes['com.docker.compose.project'] === SSO &&
+        /^(?:start|die|destroy)$/.test(Action) &&
+        !/neighbour/.test(Actor.Attributes['name'] ?? ''),
+    )
+    .map(({ Action, Actor }) => {
+      const owner = Actor.Attributes['dev.windlass.job'] ?? '';
+      return `${Action} ${/^\S+\/\S+$/.test(owner) ? owner.replace(/.*\//, '') : Actor.Attributes['name']}`;
     });
 }
 
