@@ -859,13 +859,13 @@ export class Controller {
     const left = unfinishedRestores(this.#house);
     if (left.length === 0) return;
     const { restoreOptions } = await import('../operations/trust/request-work.ts');
-    const options = restoreOptions(this.#bench, { signal: this.#now.signal });
+    const { signal } = this.#now;
     for (const { id, plan } of left.filter(
       (one) => !isRunningHere(this.#house, one.id) && !this.#finishing.has(one.plan.target),
     ))
       try {
         this.#options.log(`${plan.target}: the interrupted restore ${id} is taken up`);
-        await resumeRestore(this.#bench, id, options);
+        await resumeRestore(this.#bench, id, restoreOptions(this.#bench, { signal }, `restore ${id}`));
       } catch (error) {
         const fault = asFault(error, 'RESTORE_FAILED');
         this.#options.log(`error ${plan.target}: ${this.#house.redact(fault.message)}`);

@@ -11,8 +11,10 @@ import { archiveMaker, backup, lastBackupKey } from '../../src/operations/archiv
 import { backupGroup } from '../../src/operations/archive/backup-group.ts';
 import { putGeneration } from '../../src/operations/archive/generations.ts';
 import { stacksAtRest, wake } from '../../src/operations/archive/quiesce.ts';
+import { holdLeases } from '../../src/operations/leases.ts';
 import { treeDirOf } from '../../src/operations/resolve.ts';
 import { takeUpHooks } from '../../src/operations/steps/run-hook.ts';
+import { restoreOptions } from '../../src/operations/trust/request-work.ts';
 import { windlass } from '../cli/fake-terminal.ts';
 import { SimArchives } from '../sim/sim-archives.ts';
 import { SimHouse } from '../sim/sim-house.ts';
@@ -105,6 +107,16 @@ describe('a backup', () => {
     expect([...(outcome?.failures.values() ?? [])].map(String)).toEqual([]);
     expect(await listed(sim)).toMatchObject([{ kind: 'archive', stack: 'shop', purpose: 'backup' }]);
     expect(states(sim)).toEqual(UP);
+  });
+
+  it('of the live data before a restore is told as that of the request which asks for the restore', async () => {
+    const { sim } = await desk();
+    const leases = holdLeases(sim.house, ['shop']);
+    const { signal } = new AbortController();
+    await sim.run(restoreOptions(sim.bench, { signal }, 'request back').backup('shop', 'safety'));
+    leases.release();
+    expect(newest(sim)).toMatchObject({ operation: 'backup', trigger: 'request back', outcome: 'succeeded' });
+    expect(await listed(sim)).toMatchObject([{ stack: 'shop', purpose: 'safety' }]);
   });
 
   it('reads each volume while those who write it rest, and lists one whole archive', async () => {

@@ -123,13 +123,12 @@ export async function doWork(
     const gone = await purge(bench.house, work.plan, options.signal);
     return gone.length === 0 ? 'there was nothing to remove' : `removed ${gone.join(', ')}`;
   }
-  const safely = restoreOptions(bench, options);
+  const trigger = `request ${id}`;
+  const safely = restoreOptions(bench, options, trigger);
   if (work.operation === 'recover') return recover(bench, work.plan, { ...safely, id });
   if (work.operation !== 'restore') {
-    const archiveLive = async (stack: string, move?: string) => {
-      const trigger = `request ${id}`;
-      return (await backup(bench, stack, { ...options, trigger, ...(move === undefined ? {} : { move }) })).archive;
-    };
+    const archiveLive = async (stack: string, move?: string) =>
+      (await backup(bench, stack, { ...options, trigger, ...(move === undefined ? {} : { move }) })).archive;
     return clone(bench, work.plan, { ...safely, id, archiveLive });
   }
   if (restoreRecord(bench.house, id) === null) await restore(bench, work.plan, { ...safely, id });
@@ -146,7 +145,9 @@ export async function doWork(
 export const restoreOptions = (
   bench: Workbench,
   options: Pick<RestoreOptions, 'signal' | 'note'>,
+  trigger: string,
 ): Omit<RestoreOptions, 'id'> => ({
   ...options,
-  backup: async (stack, purpose) => (await backup(bench, stack, { ...options, purpose, within: true })).archive,
+  backup: async (stack, purpose) =>
+    (await backup(bench, stack, { ...options, purpose, trigger, within: true })).archive,
 });
