@@ -108,14 +108,15 @@ describe('windlass trust policy sign', () => {
   it('makes requests name the version in effect, and not one that waits', async () => {
     await draft(moreApprovals);
     await sign('anna');
-    const ask = async () => {
-      const { code, err } = await people.say('anna', 'request', 'purge', 'shop', '--volumes', 'all', '--reason', 'x');
-      expect(code).toBe(0);
+    const ask = async (reason: string) => {
+      const asked = ['request', 'purge', 'shop', '--volumes', 'all', '--reason', reason];
+      const { code, err } = await people.say('anna', ...asked);
+      expect(code, err).toBe(0);
       return err;
     };
-    expect(await ask()).toMatch(/policy {3}version 1[\s\S]*version 2 has no effect: policy-unsigned/);
+    expect(await ask('before')).toMatch(/policy {3}version 1[\s\S]*version 2 has no effect: policy-unsigned/);
     await sign('bert');
-    expect(await ask()).toMatch(/policy {3}version 2/);
+    expect(await ask('after')).toMatch(/policy {3}version 2/);
   });
 
   it('by a tag counts where a merge lost the commit', async () => {
