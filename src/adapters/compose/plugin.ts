@@ -71,6 +71,27 @@ export function openCompose(options: {
     }
   }
 
+  /** Of a call on the services of a resolved model, which is read from the standard input. */
+  const onModel = ({ project, projectDir }: Pick<UpInput, 'project' | 'projectDir'>): readonly string[] => [
+    '-p',
+    project,
+    '--project-directory',
+    projectDir,
+    '-f',
+    '-',
+    '--profile',
+    '*',
+    '--progress',
+    'json',
+  ];
+  const about = ({ projectDir, model, signal }: Pick<UpInput, 'projectDir' | 'model' | 'signal'>) => ({
+    cwd: projectDir,
+    env: environmentOf(model.environment),
+    stdin: model.text,
+    signal,
+    failure: 'COMPOSE_FAILED' as const,
+  });
+
   function environmentOf(variables: Readonly<Record<string, string>> = {}): Record<string, string> {
     const clean: Record<string, string> = {};
     for (const [name, value] of Object.entries(variables)) if (!reservedNames.test(name)) clean[name] = value;
@@ -188,17 +209,9 @@ export function openCompose(options: {
       if (input.services.length === 0) return;
       const messages: string[] = [];
       const output = await call({
+        ...about(input),
         args: [
-          '-p',
-          input.project,
-          '--project-directory',
-          input.projectDir,
-          '-f',
-          '-',
-          '--profile',
-          '*',
-          '--progress',
-          'json',
+          ...onModel(input),
           'up',
           ...(input.noStart ? ['--no-start'] : ['--detach']),
           '--no-deps',
@@ -210,12 +223,7 @@ export function openCompose(options: {
           '--',
           ...input.services,
         ],
-        cwd: input.projectDir,
-        env: environmentOf(input.model.environment),
-        stdin: input.model.text,
         deadlineMs: limits.upMs,
-        signal: input.signal,
-        failure: 'COMPOSE_FAILED',
         onLine: (_stream, line) => {
           const word = progressOf(line);
           if (word === null) return;
@@ -237,27 +245,9 @@ export function openCompose(options: {
     async stop(input) {
       if (input.services.length === 0) return;
       const output = await call({
-        args: [
-          '-p',
-          input.project,
-          '--project-directory',
-          input.projectDir,
-          '-f',
-          '-',
-          '--profile',
-          '*',
-          '--progress',
-          'json',
-          'stop',
-          '--',
-          ...input.services,
-        ],
-        cwd: input.projectDir,
-        env: environmentOf(input.model.environment),
-        stdin: input.model.text,
+        ...about(input),
+        args: [...onModel(input), 'stop', '--', ...input.services],
         deadlineMs: limits.upMs,
-        signal: input.signal,
-        failure: 'COMPOSE_FAILED',
       });
       if (output.exitCode !== 0) throw failed(output, 'COMPOSE_FAILED');
     },
