@@ -66,7 +66,7 @@ describe('windlass request', () => {
 
   it('names it by kind, stack and date, and makes another name for a second one', async () => {
     const first = (await people.say('anna', ...purge())).json['id'];
-    const second = (await people.say('anna', ...purge())).json['id'];
+    const second = (await people.say('anna', ...purge('--expires', '2d'))).json['id'];
     expect(first).toMatch(/^purge-shop-\d{8}-[0-9a-f]{4}$/);
     expect(second).not.toBe(first);
   });
@@ -380,6 +380,19 @@ describe('windlass request', () => {
     writeFileSync(people.at('requests/two.yaml'), 'mine');
     expect((await people.say('anna', ...purge('--id', 'two'))).code).toBe(3);
     expect(people.read('requests/two.yaml')).toBe('mine');
+  });
+
+  it('does not ask twice in the same words until the same second: neither request would run', async () => {
+    const until = ['--expires', new Date(Date.now() + 86_400_000).toISOString().replace(/\.\d+/, '')];
+    await people.say('anna', ...purge('--id', 'one', ...until));
+    const head = people.git('rev-parse', 'HEAD');
+    const { code, err } = await people.say('bert', ...purge('--id', 'two', ...until));
+    expect([code, err]).toEqual([
+      3,
+      expect.stringMatching(/requests\/one\.yaml asks for the same until the same second/),
+    ]);
+    expect(people.git('rev-parse', 'HEAD')).toBe(head);
+    expect(people.git('status', '--porcelain')).toBe('');
   });
 
   it('needs a branch, an anchor and a policy that the anchor names', async () => {

@@ -287,6 +287,14 @@ async function fileOf(
   const isThere = (await desk.clone.file(authority.commit, path)) !== null || (await desk.clone.draft(path)) !== null;
   if (isThere)
     throw new UsageError(`${path} is there already; requests are never changed\n  help     give another --id`);
+  // Signatures name bytes: made twice in one second, neither would run.
+  const twin = (await desk.clone.files(authority.commit, 'requests')).find(
+    (file) => idOfPath(file.path) !== null && Buffer.compare(file.bytes, made.bytes) === 0,
+  );
+  if (twin !== undefined)
+    throw new UsageError(
+      `${twin.path} asks for the same until the same second, and of two files of the same bytes neither runs\n  help     windlass requests ${idOfPath(twin.path)}; where a second one is meant, give another --reason`,
+    );
   return made;
 }
 
