@@ -18,14 +18,17 @@ const opened = await openHouse({
   settleMs: 200,
   settleSamples: 2,
 });
-const house = { ...opened, runtime: openSimRuntime(new SimWorld({ clock: opened.clock })) };
+const world = new SimWorld({ clock: opened.clock });
+const house = { ...opened, runtime: openSimRuntime(world) };
 const controller = new Controller({ house, pollMs: 3_600_000, intervalMs: 3_600_000, log: () => {} });
 let mostMib = 0;
 const watch = setInterval(() => {
   mostMib = Math.max(mostMib, rssMib());
 }, 100);
 await controller.start();
+// After a restart the conditions are there before the engine was looked at.
 const isReady = (name: string): boolean =>
+  world.containersOf(name).length > 0 &&
   house.store.conditions(name).some((one) => one.type === 'Ready' && one.status === 'True');
 while (!names.every(isReady)) await sleep(1_000);
 for (let sweep = 0; sweep < SWEEPS; sweep++) {

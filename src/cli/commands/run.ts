@@ -11,8 +11,8 @@ const LEAST_MS = 1_000;
 
 /** How often it is looked whether a burst of work left the heap large. */
 export const HEAP_LOOK_MS = 30_000;
-const HEAP_SLACK = 1.5;
-const HEAP_FADE = 0.7;
+const SLACK = 1.5;
+const FADE = 0.7;
 
 /**
  * By default V8 lets its heap grow by the size of the machine, and keeps what a burst of work took. A controller that runs for months takes
@@ -26,10 +26,11 @@ export function keepHeapSmall(): void {
   let needed = 0;
   setInterval(async () => {
     // What was needed in the middle of a burst is forgotten little by little.
-    needed *= HEAP_FADE;
-    if (process.memoryUsage().heapTotal <= needed * HEAP_SLACK) return;
+    needed *= FADE;
+    // Of all memory: what V8 keeps in its pools, and what lies outside of its heap, is several times the heap after a burst.
+    if (process.memoryUsage.rss() <= needed * SLACK) return;
     await collect({ type: 'major', execution: 'async', flavor: 'last-resort' });
-    needed = process.memoryUsage().heapUsed;
+    needed = process.memoryUsage.rss();
   }, HEAP_LOOK_MS).unref();
 }
 
