@@ -1,7 +1,7 @@
 // `npm test`: set-up, checks, then every suite. With arguments it passes them to `vitest run` and skips the
 // checks; the engine is then set up only when a suite that needs it is among the chosen ones.
 // The last line is the count of real results, "N passed, N failed".
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import {
   ensureDependencies,
@@ -32,6 +32,7 @@ await main(async () => {
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`];
     // Tests start the CLI some hundred times; without this each start compiles all modules anew.
     process.env.NODE_COMPILE_CACHE ??= path.join(folder, 'compiled');
+    if (needsEngine()) await bundle(folder);
     const tested = await run('vitest', ['run', ...reporters, ...given]);
     if (checked !== 0) console.log('the checks before the tests failed, see above');
     const failed = printCount(results);
@@ -68,6 +69,15 @@ async function setUpEngine() {
     if (!(error instanceof SetUpError)) throw error;
     say(`${error.message}: the suites in test/e2e and test/contract will fail`);
   }
+}
+
+/** The suites on the engine start the program from a bundle; where there is none, from the sources, which takes longer. */
+async function bundle(folder) {
+  const to = path.join(folder, 'program');
+  mkdirSync(to);
+  if ((await run('node', ['scripts/bundle.mjs', to])) === 0)
+    process.env.WINDLASS_TEST_PROGRAM = path.join(to, 'bundle', 'main.mjs');
+  else say('the program could not be bundled: the suites on the engine start it from the sources');
 }
 
 /** Prints the closing line; a file that could not even be loaded counts as one failure. */

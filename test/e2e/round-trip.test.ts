@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openHouse } from '../../src/wire.ts';
 import { People } from '../cli/trust-people.ts';
-import { containersOf, docker, inspect, MAIN, sleep, until } from './fleet.ts';
+import { containersOf, docker, inspect, MAIN, PROGRAM, sleep, until } from './fleet.ts';
 
 const DB = 'wlt-rt-db';
 const SSO = 'wlt-rt-sso';
@@ -63,7 +63,7 @@ function windlass(...args: string[]): Promise<{ code: number; out: string; err: 
   return new Promise((done) => {
     execFile(
       process.execPath,
-      [MAIN, ...args],
+      [PROGRAM, ...args],
       { cwd: people.folder, encoding: 'utf8', timeout: 120_000, maxBuffer: 64 << 20 },
       (error, out, err) => {
         said += out + err;

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join, normalize } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { People } from '../cli/trust-people.ts';
-import { docker, MAIN, until } from './fleet.ts';
+import { docker, MAIN, PROGRAM, until } from './fleet.ts';
 
 const PROJECT = 'wlt-trust-shop';
 const VOLUME = `${PROJECT}_data`;
@@ -89,7 +89,7 @@ class Road {
     return new Promise((done) => {
       execFile(
         process.execPath,
-        [MAIN, ...args],
+        [PROGRAM, ...args],
         { cwd: this.people.folder, encoding: 'utf8', timeout: 120_000 },
         (error, out, err) => done({ code: error ? Number(error.code ?? -1) : 0, out, err }),
       );
