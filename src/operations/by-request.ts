@@ -7,28 +7,40 @@ import { forgetMade, madeCommit, releaseMadePins } from './archive/archive-sourc
 import { forgetVolumes } from './archive/generations.ts';
 import { forgetInstalling, leftOf } from './gone.ts';
 
-const RESTORED = 'restored from archive ';
+const held = (because: Hold['because'] & string, reason: string, sinceMs: number): Hold => ({
+  kind: 'held',
+  reason,
+  sinceMs,
+  untilMs: 0,
+  service: '',
+  because,
+});
 
-/** What a restore that has ended says of its stack. */
-export const restoredReason = (archive: string): string => `${RESTORED}${archive.slice(0, 12)}`;
+/** What a restore that has ended leaves on its stack. */
+export const restoredHold = (archive: string, sinceMs: number): Hold =>
+  held('restored', `restored from archive ${archive.slice(0, 12)}`, sinceMs);
 
 /** It keeps what git declares from what was restored. Where git declares nothing, there is nothing to keep from. */
-export const isAgainstGit = ({ kind, reason }: Hold): boolean => kind === 'held' && reason.startsWith(RESTORED);
+export const isAgainstGit = ({ because }: Hold): boolean => because === 'restored';
 
 /** Nothing is made empty in the place of what was to come back until a person says so. */
-export const unrestoredReason = (request: string, stack: string): string =>
-  `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`;
+export const unrestoredHold = (request: string, stack: string, sinceMs: number): Hold =>
+  held(
+    'unrestored',
+    `the request ${request} did not bring it back from its archive; \`windlass resume ${stack}\` deploys it without that data`,
+    sinceMs,
+  );
 
-export const isUnrestored = ({ kind, reason }: Hold): boolean =>
-  kind === 'held' && / did not bring it back from its archive; /.test(reason);
+export const isUnrestored = ({ because }: Hold): boolean => because === 'unrestored';
 
-/** What a move says of its source, and that it has another name now. */
-export const movingReason = (target: string, request: string): string =>
-  `it is being moved to ${target} by the request ${request}`;
-export const movedReason = (target: string, cure: string): string =>
-  `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`;
-export const isMoved = ({ kind, reason }: Hold): boolean =>
-  kind === 'held' && /^it (?:is being|was) moved to /.test(reason);
+/** What a move leaves on its source, which has another name then. */
+export const movingHold = (target: string, request: string, sinceMs: number): Hold =>
+  held('moved', `it is being moved to ${target} by the request ${request}`, sinceMs);
+
+export const movedHold = (target: string, cure: string, sinceMs: number): Hold =>
+  held('moved', `it was moved to ${target}${cure === '' ? '' : `: ${cure}`}`, sinceMs);
+
+export const isMoved = ({ because }: Hold): boolean => because === 'moved';
 
 /** After the last of it was taken away: neither what it was made of nor where its data lay is needed by anybody. `isDataGone` false: its volumes
  * are still there, under names that a stack of this name is to find. */

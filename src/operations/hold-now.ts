@@ -3,7 +3,7 @@
 import type { LoadedStack } from '../core/spec/loaded.ts';
 import type { Hold } from '../core/state/applied.ts';
 import { type RestoreRecord, unfinishedRestores } from './archive/restore.ts';
-import { isAgainstGit, unrestoredReason, wasMade } from './by-request.ts';
+import { isAgainstGit, unrestoredHold, wasMade } from './by-request.ts';
 import type { FleetAt } from './fleet-at.ts';
 import type { House } from './house.ts';
 import { acceptedKey } from './lineage.ts';
@@ -74,11 +74,10 @@ export function awaitsArchive({ store, clock }: House, { stacks, lost, unknown }
   const request = stacks.get(stack);
   const gone = lost.get(stack);
   if (request === undefined && gone === undefined && unknown === null) return null;
+  if (request === undefined && gone !== undefined) return unrestoredHold(gone, stack, clock.nowMs());
   const reason =
     request !== undefined
       ? `the request ${request} brings it back from an archive first`
-      : gone !== undefined
-        ? unrestoredReason(gone, stack)
-        : `whether a request brings it back from an archive first cannot be told: ${unknown}`;
+      : `whether a request brings it back from an archive first cannot be told: ${unknown}`;
   return { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' };
 }

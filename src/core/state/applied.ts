@@ -49,4 +49,7 @@ export interface Hold {
   readonly service: string;
   /** It ends by itself when the stack is declared otherwise than by this digest of its source. */
   readonly whileDeclared?: string;
+  /** What an operation on data left behind: it keeps what was `restored` from what git declares, a stack that was to come back from an archive
+   * and did not (`unrestored`) from being made empty, or one that is or was `moved` from coming up beside its new name. */
+  readonly because?: 'restored' | 'unrestored' | 'moved';
 }

@@ -8,7 +8,7 @@ import type { LoadedStack } from '../../core/spec/loaded.ts';
 import type { Clone } from '../../core/spec/request.ts';
 import type { Applied, Hold } from '../../core/state/applied.ts';
 import { canonicalJson, sha256 } from '../../engine/digest.ts';
-import { movedReason, movingReason } from '../by-request.ts';
+import { movedHold, movingHold } from '../by-request.ts';
 import { deployedSubject } from '../hook-subject.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
@@ -311,11 +311,9 @@ async function moved(bench: Workbench, plan: ClonePlan, moving: Moving): Promise
   const { id, signal, record, save } = moving;
   const { stack, target } = plan;
   if (record().switchedAtMs === undefined) {
-    const reason = movingReason(target, id);
     if (record().holdBefore === undefined) save({ holdBefore: heldNow(house, stack) });
     // Nobody starts it meanwhile, neither for git nor because it does not run.
-    if (record().failed === undefined)
-      store.putHold(stack, { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' });
+    if (record().failed === undefined) store.putHold(stack, movingHold(target, id, clock.nowMs()));
     let leases: HeldLeases | null = null;
     const lease = () => holdLeases(house, [stack], undefined, { first: true });
     try {
@@ -411,11 +409,7 @@ async function retire(bench: Workbench, { stack, target }: ClonePlan, { id, sign
       ? `take its declaration, which cannot be read now, out of git, or resume ${stack} to have it beside ${target}, on its old volumes`
       : '';
   const hold: Hold = {
-    kind: 'held',
-    reason: movedReason(target, cure),
-    sinceMs: clock.nowMs(),
-    untilMs: 0,
-    service: '',
+    ...movedHold(target, cure, clock.nowMs()),
     ...(declared ? { whileDeclared: declared.sourceDigest } : {}),
   };
   const applied = store.applied(stack);

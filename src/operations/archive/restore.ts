@@ -4,7 +4,7 @@ import { asFault, Fault } from '../../core/fault.ts';
 import type { Generation } from '../../core/render/variant.ts';
 import type { Hold } from '../../core/state/applied.ts';
 import type { Store } from '../../ports/store.ts';
-import { restoredReason } from '../by-request.ts';
+import { restoredHold } from '../by-request.ts';
 import { forgetInstalling } from '../gone.ts';
 import type { House } from '../house.ts';
 import { type HeldLeases, holdLeases } from '../leases.ts';
@@ -446,11 +446,7 @@ class Restoring {
     if (plan.followGit) store.deleteHold(target, 'held', '');
     else
       store.putHold(target, {
-        kind: 'held',
-        reason: restoredReason(plan.archive),
-        sinceMs: nowMs,
-        untilMs: 0,
-        service: '',
+        ...restoredHold(plan.archive, nowMs),
         ...(declared === undefined ? {} : { whileDeclared: declared }),
       });
     this.#forgetUnneeded();

@@ -3,7 +3,7 @@
 import { asFault } from '../../core/fault.ts';
 import type { Request } from '../../core/spec/request.ts';
 import type { RequestEvaluation } from '../../core/state/trust/evaluate-request.ts';
-import { unrestoredReason } from '../by-request.ts';
+import { unrestoredHold } from '../by-request.ts';
 import { type Awaited, NONE_AWAITED } from '../hold-now.ts';
 import type { House } from '../house.ts';
 import { lookAtTrust } from './look.ts';
@@ -73,7 +73,6 @@ export function targetsOf(request: Request): readonly string[] {
 export function holdUnrestored({ store, clock }: House, request: string, stacks: readonly string[]): void {
   for (const stack of stacks) {
     if (store.applied(stack) !== null || store.attempt(stack) !== null) continue;
-    const reason = unrestoredReason(request, stack);
-    store.putHold(stack, { kind: 'held', reason, sinceMs: clock.nowMs(), untilMs: 0, service: '' });
+    store.putHold(stack, unrestoredHold(request, stack, clock.nowMs()));
   }
 }
