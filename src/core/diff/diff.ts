@@ -156,11 +156,19 @@ const of = (container: ObservedContainer) => ({
   name: container.name,
 });
 
+/** No refusal: it may be there when its turn comes, as one that another stack makes. */
+const missing = (kind: 'network' | 'volume', name: string): string =>
+  `the external ${kind} ${name} is not there; no container is made before it is: docker ${kind} create ${name}`;
+
 type Add = (repair: Repair, cause: Cause, rest: Partial<Change> & { name: string }) => void;
 
 function refuseVolumes(desired: Desired, index: ObservedIndex, add: Add, warnings: string[]): void {
+  const used = new Set(desired.services.flatMap((service) => service.volumes));
   for (const volume of desired.volumes) {
-    if (volume.external) continue;
+    if (volume.external) {
+      if (used.has(volume.name) && !index.volumes.has(volume.name)) warnings.push(missing('volume', volume.name));
+      continue;
+    }
     const there = index.volumes.get(volume.name);
     if (!there) continue;
     if (there.project !== desired.project) {
@@ -224,7 +232,10 @@ function judgeNetworks(
     const there = index.networksByName.get(network.name) ?? [];
     const attached = (id: string) => containers.filter((one) => one.networks.some((net) => net.id === id)).length;
     const [best, ...others] = [...there].sort((a, b) => attached(b.id) - attached(a.id));
-    if (!best) continue;
+    if (!best) {
+      if (network.external && used.has(network.name)) warnings.push(missing('network', network.name));
+      continue;
+    }
     idOf.set(network.name, best.id);
     if (network.external || !used.has(network.name)) continue;
     for (const other of others)

@@ -466,6 +466,34 @@ describe('the words of a change', () => {
   });
 });
 
+describe('what is external and not there', () => {
+  const lacking = (kind: string, name: string) =>
+    `the external ${kind} ${name} is not there; no container is made before it is: docker ${kind} create ${name}`;
+  const wanted = (networks: readonly string[], volumes: readonly string[]) =>
+    desired([service({ networks: networks.map((name) => ({ name, aliases: [] })), volumes })], {
+      networks: [{ key: 'edge', name: 'edge', external: true, hash: '', internal: false }],
+      volumes: [{ key: 'data', name: 'media', external: true, hash: '' }],
+    });
+  const there = {
+    networks: [{ id: 'n', name: 'edge', project: '', key: '', configHash: '', internal: false }],
+    volumes: [{ name: 'media', project: '', key: '', configHash: '' }],
+  };
+  it.each([
+    [
+      'a network and a volume',
+      wanted(['edge'], ['media']),
+      { networks: [] },
+      [lacking('volume', 'media'), lacking('network', 'edge')],
+    ],
+    ['neither when both are there', wanted(['edge'], ['media']), there, []],
+    ['nor what no service uses', wanted([], []), { networks: [] }, []],
+  ])('is told before the deploy, and refuses none: %s', (_, asked, world, warnings) => {
+    const found = diff({ desired: asked, index: observed([], world), applied: null });
+    expect(found.warnings).toEqual(warnings);
+    expect(found.changes.map((one) => one.repair)).toEqual(['create']);
+  });
+});
+
 describe('a service that gets another volume in the place of one with data', () => {
   const volume = (key: string, name: string, external = false) => ({ key, name, external, hash: external ? '' : 'v' });
   const there = (name: string, project = 'shop') => ({ name, project, key: 'data', configHash: 'v' });
@@ -482,7 +510,7 @@ describe('a service that gets another volume in the place of one with data', () 
   it.each([
     ['another name', volume('data', 'two'), [there('one')], [EMPTY], [EMPTY]],
     ['another name that is there', volume('data', 'two'), [there('one'), there('two')], [AS_IT_IS], []],
-    ['an external one', volume('data', 'two', true), [there('one')], [AS_IT_IS], []],
+    ['an external one', volume('data', 'two', true), [there('one'), there('two', '')], [AS_IT_IS], []],
     ['the same', volume('data', 'one'), [there('one')], [], []],
     ['one that is not of this stack before', volume('data', 'two'), [there('one', '')], [], []],
     ['the generation of a restore', volume('data', 'shop_data_g2'), [there('one')], [], []],
