@@ -32,7 +32,7 @@ await main(async () => {
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${results}`];
     // Tests start the CLI some hundred times; without this each start compiles all modules anew.
     process.env.NODE_COMPILE_CACHE ??= path.join(folder, 'compiled');
-    if (needsEngine()) await bundle(folder);
+    await bundle(folder);
     const tested = await run('vitest', ['run', ...reporters, ...given]);
     if (checked !== 0) console.log('the checks before the tests failed, see above');
     const failed = printCount(results);
@@ -71,13 +71,13 @@ async function setUpEngine() {
   }
 }
 
-/** The suites on the engine start the program from a bundle; where there is none, from the sources, which takes longer. */
+/** Suites start the program from a bundle; where there is none, from the sources, which takes longer. */
 async function bundle(folder) {
   const to = path.join(folder, 'program');
   mkdirSync(to);
   if ((await run('node', ['scripts/bundle.mjs', to])) === 0)
     process.env.WINDLASS_TEST_PROGRAM = path.join(to, 'bundle', 'main.mjs');
-  else say('the program could not be bundled: the suites on the engine start it from the sources');
+  else say('the program could not be bundled: the suites start it from the sources');
 }
 
 /** Prints the closing line; a file that could not even be loaded counts as one failure. */

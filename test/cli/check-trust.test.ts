@@ -1,16 +1,16 @@
 // `windlass check` on what a branch makes of trust/, and in clones as the CI of a forge leaves them.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openClone } from '../../src/adapters/git/clone.ts';
 import { run } from '../../src/adapters/process/run.ts';
 import { openHouse } from '../../src/wire.ts';
+import { PROGRAM } from '../program.ts';
 import type { SimHouse } from '../sim/sim-house.ts';
 import { type Ran, windlass } from './fake-terminal.ts';
 import { People } from './trust-people.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
 const people = new People();
 afterAll(() => people.close());
 
@@ -32,7 +32,7 @@ async function check(folder = people.fleet): Promise<Ran> {
 /** As a CI starts it. */
 const started = (cwd: string) => {
   const env = { ...people.env, DOCKER_HOST: 'unix:///nowhere.sock', PATH: process.env['PATH'] ?? '' };
-  const ran = spawnSync(process.execPath, [MAIN, 'check'], { cwd, env, encoding: 'utf8' });
+  const ran = spawnSync(process.execPath, [PROGRAM, 'check'], { cwd, env, encoding: 'utf8' });
   return { code: ran.status, out: ran.stdout, err: ran.stderr };
 };
 

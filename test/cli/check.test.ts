@@ -1,19 +1,17 @@
 // `windlass check` as the CI of a pull request runs it: in a clone, without an engine.
 import { spawnSync } from 'node:child_process';
-import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openClone } from '../../src/adapters/git/clone.ts';
 import { run } from '../../src/adapters/process/run.ts';
 import { CloneDesk } from '../../src/surface/clone-desk.ts';
+import { PROGRAM } from '../program.ts';
 import { People } from './trust-people.ts';
-
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
 
 describe('windlass check', () => {
   let people: People;
   const check = (...more: string[]) => {
     const env = { ...people.env, DOCKER_HOST: 'unix:///nowhere.sock', PATH: process.env['PATH'] ?? '' };
-    const ran = spawnSync(process.execPath, [MAIN, 'check', ...more], { cwd: people.fleet, env, encoding: 'utf8' });
+    const ran = spawnSync(process.execPath, [PROGRAM, 'check', ...more], { cwd: people.fleet, env, encoding: 'utf8' });
     return { code: ran.status, out: ran.stdout, err: ran.stderr };
   };
   beforeAll(async () => {

@@ -1,12 +1,12 @@
 // What people sign in a clone, as a controller of the same fleet judges it from its own configuration.
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { PROGRAM } from '../program.ts';
 import { People } from './trust-people.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
 const exec = promisify(execFile);
 const people = new People();
 afterAll(() => people.close());
@@ -31,7 +31,7 @@ async function controller(...argv: readonly string[]): Promise<Record<string, un
     '--state',
     join(people.folder, 'state'),
   ];
-  const { stdout } = await exec(process.execPath, [MAIN, ...argv, ...flags, '-o', 'json'], { env: people.env });
+  const { stdout } = await exec(process.execPath, [PROGRAM, ...argv, ...flags, '-o', 'json'], { env: people.env });
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
@@ -64,7 +64,7 @@ it('the program itself works in the clone around it, with the environment of its
   people.be('bert');
   // What points git to another repository is not handed on.
   const env = { ...people.env, GIT_DIR: '/nowhere', GIT_AUTHOR_DATE: '2001-01-01T00:00:00Z' };
-  const { stdout } = await exec(process.execPath, [MAIN, 'approve', 'two', '--yes', '-o', 'json'], {
+  const { stdout } = await exec(process.execPath, [PROGRAM, 'approve', 'two', '--yes', '-o', 'json'], {
     env,
     cwd: people.fleet,
   });

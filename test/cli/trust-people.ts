@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openClone } from '../../src/adapters/git/clone.ts';
 import { run } from '../../src/adapters/process/run.ts';
-import { warmStart } from '../warm-start.ts';
+import { warmStart } from '../program.ts';
 import { type Ran, type TerminalOptions, windlass } from './fake-terminal.ts';
 
 export type PersonName = 'anna' | 'bert' | 'cleo' | 'mallory';

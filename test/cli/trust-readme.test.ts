@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LEFT_BRANCH } from '../../src/core/request/life.ts';
 import { checkText } from '../../src/core/spec/check.ts';
 import { AUTHORITY } from '../../src/core/state/trust/authority.ts';
-import { warmStart } from '../warm-start.ts';
+import { PROGRAM, warmStart } from '../program.ts';
 import { windlass } from './fake-terminal.ts';
 
 const text = readFileSync(join(resolve(import.meta.dirname, '../..'), 'README-approvals.md'), 'utf8');
@@ -60,10 +60,9 @@ describe('who types what the page shows', () => {
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     const at = (...path: readonly string[]): string => join(folder, ...path);
     mkdirSync(at('bin'));
-    const main = resolve(import.meta.dirname, '../../src/main.ts');
     // Nobody is there to say yes.
     const yes = 'case "$1" in request|approve) set -- "$@" --yes;; esac';
-    writeFileSync(at('bin/windlass'), `#!/bin/sh\n${yes}\nexec "${process.execPath}" "${main}" "$@"\n`, {
+    writeFileSync(at('bin/windlass'), `#!/bin/sh\n${yes}\nexec "${process.execPath}" "${PROGRAM}" "$@"\n`, {
       mode: 0o755,
     });
     const sh = (who: string, cwd: string, script: string) => {

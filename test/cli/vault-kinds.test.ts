@@ -2,16 +2,15 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { generateX25519Identity, identityToRecipient } from 'age-encryption';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Kv2Double, startKv2 } from '../adapters/vault/kv2-double.ts';
-import { warmStart } from '../warm-start.ts';
+import { PROGRAM, warmStart } from '../program.ts';
 
 // Each test starts a few processes.
 vi.setConfig({ testTimeout: 90_000 });
 
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
 const SECRET = 'correct-horse-battery';
 
 let dir: string;
@@ -37,7 +36,7 @@ function windlass(line: string, options: { input?: string; env?: Record<string, 
   return new Promise((done) => {
     const child = execFile(
       process.execPath,
-      [MAIN, ...line.split(' '), '--state', state],
+      [PROGRAM, ...line.split(' '), '--state', state],
       {
         cwd: dir,
         encoding: 'utf8',

@@ -9,12 +9,11 @@ import { DIAGNOSTICS, REASON_WORDS } from '../../src/cli/explanations.ts';
 import { GLOBAL_FLAGS } from '../../src/cli/help.ts';
 import { COMMANDS } from '../../src/cli/registry.ts';
 import { FAULTS } from '../../src/core/fault.ts';
-import { warmStart } from '../warm-start.ts';
+import { PROGRAM, warmStart } from '../program.ts';
 import { windlass } from './fake-terminal.ts';
 import { filesBelow } from './files-below.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const MAIN = join(ROOT, 'src/main.ts');
 const run = promisify(execFile);
 
 describe('help', () => {
@@ -227,7 +226,7 @@ describe('without a house', () => {
 
 describe('the process', () => {
   const node = (argv: readonly string[], { cwd = tmpdir(), ...env }: Record<string, string> = {}) =>
-    run(process.execPath, [MAIN, ...argv], {
+    run(process.execPath, [PROGRAM, ...argv], {
       env: { PATH: process.env['PATH'] ?? '', ...warmStart, ...env },
       cwd,
     }).then(
@@ -297,7 +296,7 @@ describe('the process', () => {
   });
 
   it('is quiet when the reader of its data goes away', async () => {
-    const child = spawn(process.execPath, [MAIN, 'schema', 'App'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [PROGRAM, 'schema', 'App'], { stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout.destroy();
     let err = '';
     child.stderr.on('data', (chunk: Buffer) => {

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { containersOf, docker, Fleet, inspect, MAIN, type Running, until } from './fleet.ts';
+import { PROGRAM } from '../program.ts';
+import { containersOf, docker, Fleet, inspect, type Running, until } from './fleet.ts';
 
 const service = (image: string, more = '') => `    image: ${image}
     command: sleep 2147483647
@@ -295,7 +296,7 @@ describe('the controller', () => {
     await controller.kill('SIGTERM');
     expect(Date.now() - began).toBeLessThan(10_000);
     expect(controller.lines.at(-1)).toMatch(/stopped/);
-    const child = spawn(process.execPath, [MAIN, 'run', '--source', fleet.bare, '--state', fleet.state], {
+    const child = spawn(process.execPath, [PROGRAM, 'run', '--source', fleet.bare, '--state', fleet.state], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     let words = '';

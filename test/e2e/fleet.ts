@@ -3,15 +3,8 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-
-const ROOT = resolve(import.meta.dirname, '../..');
-export const MAIN = join(ROOT, 'src/main.ts');
-/**
- * What a command that ends by itself is started from: under `npm test` a bundle of the same sources, made just before, for it starts
- * three times as fast. Controllers, and what is killed on the way, are started from the sources.
- */
-export const PROGRAM = process.env['WINDLASS_TEST_PROGRAM'] ?? MAIN;
+import { dirname, join } from 'node:path';
+import { PROGRAM } from '../program.ts';
 
 export interface Ran {
   readonly code: number;
@@ -125,15 +118,15 @@ export class Fleet {
     }
   }
 
-  #args(args: readonly string[], program = MAIN): string[] {
-    return [program, ...args, '--source', this.bare, '--state', this.state, '--settle', '1s'];
+  #args(args: readonly string[]): string[] {
+    return [PROGRAM, ...args, '--source', this.bare, '--state', this.state, '--settle', '1s'];
   }
 
   windlass(...args: string[]): Promise<Ran> {
     return new Promise((done) => {
       execFile(
         process.execPath,
-        this.#args(args, PROGRAM),
+        this.#args(args),
         { cwd: this.dir, encoding: 'utf8', maxBuffer: 64 << 20, timeout: 180_000 },
         (error, out, err) => {
           const code = error && typeof error.code === 'number' ? error.code : error ? -1 : 0;

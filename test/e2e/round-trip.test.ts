@@ -17,7 +17,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openHouse } from '../../src/wire.ts';
 import { People } from '../cli/trust-people.ts';
-import { containersOf, docker, inspect, MAIN, PROGRAM, sleep, until } from './fleet.ts';
+import { PROGRAM } from '../program.ts';
+import { containersOf, docker, inspect, sleep, until } from './fleet.ts';
 
 const DB = 'wlt-rt-db';
 const SSO = 'wlt-rt-sso';
@@ -84,7 +85,7 @@ function become(name: string): void {
 }
 
 async function run(): Promise<void> {
-  const child = spawn(process.execPath, [MAIN, 'run', '--settle', '500ms'], {
+  const child = spawn(process.execPath, [PROGRAM, 'run', '--settle', '500ms'], {
     cwd: people.folder,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

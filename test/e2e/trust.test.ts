@@ -7,7 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { join, normalize } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { People } from '../cli/trust-people.ts';
-import { docker, MAIN, PROGRAM, until } from './fleet.ts';
+import { PROGRAM } from '../program.ts';
+import { docker, until } from './fleet.ts';
 
 const PROJECT = 'wlt-trust-shop';
 const VOLUME = `${PROJECT}_data`;
@@ -97,7 +98,7 @@ class Road {
   }
 
   async run(): Promise<() => Promise<void>> {
-    const child = spawn(process.execPath, [MAIN, 'run', '--settle', '1s'], {
+    const child = spawn(process.execPath, [PROGRAM, 'run', '--settle', '1s'], {
       cwd: this.people.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -2,13 +2,12 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { credentialsFrom } from '../../../src/adapters/git/access.ts';
-import { warmStart } from '../../warm-start.ts';
+import { PROGRAM, warmStart } from '../../program.ts';
 import { faultOf, type GitServer, makeBench, serve } from './fixture.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../../src/main.ts');
 const bench = makeBench();
 let server: GitServer;
 let url: string;
@@ -28,7 +27,7 @@ function validate(env: NodeJS.ProcessEnv, ...args: string[]): Promise<{ code: nu
   return new Promise((done) => {
     execFile(
       process.execPath,
-      [MAIN, 'validate', '--state', state, ...args],
+      [PROGRAM, 'validate', '--state', state, ...args],
       {
         cwd: bench.folder,
         env: { PATH: process.env['PATH'], HOME: bench.folder, ...warmStart, ...env },

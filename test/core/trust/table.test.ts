@@ -3,12 +3,12 @@
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Judgement, type JudgeOptions, judge } from '../../../src/core/state/trust/judge.ts';
 import { REASONS, type ReasonCode } from '../../../src/core/state/trust/reason.ts';
 import { parseTrustRoots, type TrustRootsInput } from '../../../src/core/state/trust/roots.ts';
-import { warmStart } from '../../warm-start.ts';
+import { PROGRAM, warmStart } from '../../program.ts';
 import {
   AT,
   armor,
@@ -741,9 +741,8 @@ for (const [title, rows] of Object.entries(TABLE))
   });
 
 describe('windlass trust verify', () => {
-  const main = resolve(import.meta.dirname, '../../../src/main.ts');
   const verify = (...args: readonly string[]) => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'trust', 'verify', ...args], {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, 'trust', 'verify', ...args], {
       cwd: m.dir,
       encoding: 'utf8',
       env: { PATH: process.env['PATH'], HOME: m.dir, TZ: 'UTC', ...warmStart },
