@@ -21,7 +21,7 @@ import type { House } from './house.ts';
 import { markSecrets, type OpenedSecrets, openSecrets, type SecretMarks } from './secrets.ts';
 
 /** Bumped when the same inputs would be resolved to something else. */
-const RESOLVE_VERSION = 5;
+const RESOLVE_VERSION = 6;
 /** `docker compose config` runs at once at most; more gains nothing on two cores (ENGINE.md D 2.2). */
 const CONFIG_AT_ONCE = 2;
 const MODELS_KEPT = 16;

@@ -295,7 +295,12 @@ interface ServiceContext extends DiffInput {
 }
 
 function diffService(context: ServiceContext, service: DesiredService): void {
-  const { add, applied, desired } = context;
+  const { add, applied, desired, index, warnings } = context;
+  for (const name of service.strangers ?? [])
+    if (strangerNamed(index, name) === undefined)
+      warnings.push(
+        `the container ${name}, whose namespace ${service.name} shares, is not there; it cannot start before it is`,
+      );
   const mine = context.containers.filter((container) => container.service === service.name);
   for (const container of mine) if (container.configHash === '') add('remove', 'not-by-compose', of(container));
   const known = mine.filter((container) => container.configHash !== '');
@@ -406,6 +411,8 @@ function recreateReason(
     const gone = service.parents.find((name) => isCutOff(context, container, name));
     if (gone) return { cause: 'parent-gone', detail: gone };
   }
+  const stranger = service.strangers?.find((name) => isLeftBy(index, container, name));
+  if (stranger && !isFinished(context, service, container, before)) return { cause: 'parent-gone', detail: stranger };
   const changedNetwork = service.networks.find((one) => network.changed.has(one.name));
   if (changedNetwork) return { cause: 'network-changed', detail: changedNetwork.name };
   const altered = service.networks.find((one) => network.altered.has(one.name));
@@ -431,17 +438,30 @@ function isCutOff({ kept }: ServiceContext, { detail }: ObservedContainer, paren
   return !there.some((one) => detail.shares.some(({ id }) => id === one.id));
 }
 
+/** Who bears the name of a container that is not of the stack; a Compose file may also give its id. */
+const strangerNamed = ({ observed }: ObservedIndex, name: string): ObservedContainer | undefined =>
+  observed.containers.find((one) => one.name === name) ??
+  observed.containers.find((one) => name.length >= 12 && one.id.startsWith(name));
+
+/** Was it made to share with a container that bore this name, which another one bears now? While none does, there is nothing to join. */
+function isLeftBy(index: ObservedIndex, { detail }: ObservedContainer, name: string): boolean {
+  const there = strangerNamed(index, name);
+  return there !== undefined && detail !== null && !detail.shares.some(({ id }) => id === there.id);
+}
+
 /** The parent whose start ended the namespace that this container is in: a namespace lives as long as the process that it was made for. */
-function lostNamespace({ kept, anew }: ServiceContext, service: DesiredService, { detail }: ObservedContainer) {
+function lostNamespace(
+  { index, kept, anew }: ServiceContext,
+  service: DesiredService,
+  { detail }: ObservedContainer,
+): string | undefined {
   const shared = new Set(detail?.shares.flatMap(({ what, id }) => (what === 'volumes' ? [] : [id])));
-  return service.parents.find((name) =>
-    kept
-      .get(name)
-      ?.some(
-        (one) =>
-          shared.has(one.id) &&
-          (anew.has(name) || (one.state === 'running' && isLater(one.detail?.startedAt, detail?.startedAt))),
-      ),
+  const isLost = (one: ObservedContainer | undefined): boolean =>
+    one?.state === 'running' && shared.has(one.id) && isLater(one.detail?.startedAt, detail?.startedAt);
+  return (
+    service.parents.find((name) =>
+      kept.get(name)?.some((one) => isLost(one) || (anew.has(name) && shared.has(one.id))),
+    ) ?? service.strangers?.find((name) => isLost(strangerNamed(index, name)))
   );
 }
 

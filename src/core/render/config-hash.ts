@@ -41,6 +41,7 @@ export interface Hashes {
 const deepestLevel = 200;
 
 const unhashedFields = new Set(['build', 'pull_policy', 'scale', 'depends_on', 'profiles']);
+const NO_IDS: ReadonlyMap<string, string> = new Map();
 const sharedNamespaces = new Set(['network_mode', 'ipc', 'pid']);
 
 /** Throws COMPOSE_FAILED when the text is not one JSON value. */
@@ -243,7 +244,11 @@ function serviceHash(service: RawValue): ServiceHash {
     entries.push(entry);
   }
   const text = unescapeDollars(writeRaw({ kind: 'object', entries }));
-  return { hash: sha256(text), text, needsIds: needsIds || parents.size > 0, parents: [...parents] };
+  const found = { hash: sha256(text), text, needsIds: needsIds || parents.size > 0, parents: [...parents] };
+  // Of a foreign container Compose writes the name, which is known now.
+  return needsIds && parents.size === 0
+    ? { ...found, hash: hashWithIds(found, NO_IDS) ?? found.hash, needsIds: false }
+    : found;
 }
 
 function networkHash(network: RawValue): string {

@@ -292,6 +292,14 @@ function oneShotOf(model: Loose, name: string, extension: ServiceExtension | und
 const namesOf = (definitions: Loose, key: string, project: string): string =>
   definitions?.[key]?.name ?? `${project}_${key}`;
 
+function strangersOf(service: Loose): Pick<DesiredService, 'strangers'> {
+  const modes: readonly unknown[] = [service.network_mode, service.pid, service.ipc];
+  const names = modes.flatMap((mode) =>
+    typeof mode === 'string' && /^container:./.test(mode) ? [mode.slice(10)] : [],
+  );
+  return names.length === 0 ? {} : { strangers: [...new Set(names)] };
+}
+
 function imageOf(project: string, name: string, service: Loose): string {
   return service.image ?? `${project}-${name}`;
 }
@@ -323,6 +331,7 @@ export function desiredOf(context: ProjectContext, text: string): Desired {
         hash: hash.hash,
         definition: hash.needsIds ? (labels[LABELS.definition] ?? null) : null,
         parents: hash.parents,
+        ...strangersOf(service),
         image: imageOf(project, name, service),
         pullPolicy: pullPolicyOf(service),
         build: service.build ? { context: service.build.context, digest: labels[LABELS.build] ?? '' } : null,

@@ -64,6 +64,8 @@ export interface DesiredService {
   readonly definition: string | null;
   /** Services whose containers this one shares namespaces or volumes with. */
   readonly parents: readonly string[];
+  /** Containers of others whose namespaces this one shares, as the Compose file names them. Absent: none. */
+  readonly strangers?: readonly string[];
   readonly image: string;
   readonly pullPolicy: 'missing' | 'always' | 'never' | 'build';
   readonly build: { readonly context: string; readonly digest: string } | null;

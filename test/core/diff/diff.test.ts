@@ -466,6 +466,62 @@ describe('the words of a change', () => {
   });
 });
 
+describe('a service in the namespace of a container of another stack', () => {
+  const web = service({ strangers: ['vpn'], networks: [] });
+  const holder = (over: Partial<ObservedContainer> = {}, startedAt = '2026-01-01T00:00:01Z') =>
+    container({
+      ...{ id: 'v1', name: 'vpn', project: 'edge', service: 'vpn' },
+      ...over,
+      detail: { ...container().detail!, startedAt },
+    });
+  const inside = (over: Partial<ObservedContainer> = {}, id = 'v1') =>
+    container({
+      networks: [],
+      ...over,
+      detail: {
+        ...container().detail!,
+        ...{ aliases: {}, shares: [{ what: 'network', id }], startedAt: '2026-01-01T00:00:02Z' },
+      },
+    });
+  const ABSENT = 'the container vpn, whose namespace web shares, is not there; it cannot start before it is';
+  const rows: readonly [string, readonly ObservedContainer[], readonly string[], readonly string[]][] = [
+    ['is left alone while that runs', [holder(), inside()], [], []],
+    [
+      'is made anew when another one bears the name',
+      [holder({ id: 'v2' }), inside()],
+      ['recreate web: parent-gone'],
+      [],
+    ],
+    [
+      'and not only started when it is down by then',
+      [holder({ id: 'v2' }), inside({ state: 'exited', exitCode: 137 })],
+      ['recreate web: parent-gone'],
+      [],
+    ],
+    [
+      'is started anew after that was',
+      [holder({}, '2026-01-01T00:00:03Z'), inside()],
+      ['restart web: namespace-lost'],
+      [],
+    ],
+    ['has nothing to join while none bears the name', [inside()], [], [ABSENT]],
+  ];
+  it.each(rows)('%s', (_name, containers, changes, warnings) => {
+    const over = { desired: desired([web]), applied: applied(desired([web])), index: observed(containers) };
+    expect(said(over)).toEqual(changes);
+    expect(diff({ ...over }).warnings).toEqual(warnings);
+  });
+
+  it('may name it by its id', () => {
+    const id = 'v1'.repeat(32);
+    const over = (shared: string) => {
+      const asked = desired([{ ...web, strangers: [id.slice(0, 12)] }]);
+      return { desired: asked, applied: applied(asked), index: observed([holder({ id }), inside({}, shared)]) };
+    };
+    expect([said(over(id)), said(over('v0'))]).toEqual([[], ['recreate web: parent-gone']]);
+  });
+});
+
 describe('what is external and not there', () => {
   const lacking = (kind: string, name: string) =>
     `the external ${kind} ${name} is not there; no container is made before it is: docker ${kind} create ${name}`;
