@@ -746,7 +746,7 @@ export class Controller {
       const after = successions.find(({ leaver }) => leaver.stack === one.stack);
       if (after) {
         const ready = store.conditions(after.by).find(({ type }) => type === 'Ready');
-        const message = `it stays until stack ${after.by}, which takes its port ${after.port} over, can be deployed; windlass prune --confirm ${gone.digest} takes it away before`;
+        const message = `it stays until stack ${after.by}, which takes its ${after.what} over, can be deployed; windlass prune --confirm ${gone.digest} takes it away before`;
         if (ready?.status === 'False') this.#settle(one.stack, null, { kind: 'prune-guarded', message });
         continue;
       }

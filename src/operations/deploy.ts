@@ -143,10 +143,10 @@ export async function deploy(options: DeployOptions): Promise<DeployOutcome> {
     ...(options.cut ? { cut: options.cut } : {}),
     async makeRoom(one, ctx) {
       // Several may take over from the same one: it goes once.
-      for (const { leaver, port } of successionsOf([one], one.index, options.leaving ?? [])) {
+      for (const { leaver, what } of successionsOf([one], one.index, options.leaving ?? [])) {
         let going = removing.get(leaver.stack);
         if (!going && isOnRecord(store, leaver.stack)) {
-          ctx.note(`uninstall ${leaver.stack}, which left the fleet and has port ${port}`);
+          ctx.note(`uninstall ${leaver.stack}, which left the fleet and has the ${what}`);
           going = uninstall(bench, leaver, options.trigger, ctx.signal).then((record) => void removed.push(record));
           removing.set(leaver.stack, going);
         }

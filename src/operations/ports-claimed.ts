@@ -1,6 +1,6 @@
 // Published ports and container names: two that want the same one, or a container outside the fleet that has it. Found before anything is
 // touched.
-// A port of a stack that leaves the fleet in the same plan is free: it goes right before who takes the port over comes.
+// What a stack has that leaves the fleet in the same plan is free: it goes right before who takes it over comes.
 import type { ObservedIndex } from '../core/diff/index-observed.ts';
 import { Fault } from '../core/fault.ts';
 import type { Applied } from '../core/state/applied.ts';
@@ -73,35 +73,70 @@ export function ownClash({ name, resolved: { desired } }: Claimant): Fault | nul
   return null;
 }
 
-/** Stack → the fault that names who else has or wants the `container_name` of a service of it. Whoever runs with it keeps it. */
+const wantedNames = ({ services }: Desired): readonly { readonly name: string; readonly service: string }[] =>
+  services.flatMap(({ replicas, containerName, name }) =>
+    replicas > 0 && containerName !== null ? [{ name: containerName, service: name }] : [],
+  );
+
+/** Stack → the fault that names who else has or wants the `container_name` of a service of it. Whoever has it keeps it. */
 function nameClashes(stacks: readonly Claimant[], index: ObservedIndex, leaving: Leaving): Map<string, Fault> {
-  const wanted = ({ resolved }: Claimant) =>
-    resolved.desired.services.flatMap(({ replicas, containerName, name }) =>
-      replicas > 0 && containerName !== null ? [{ name: containerName, service: name }] : [],
-    );
-  const clashes = new Map<string, Fault>();
-  if (stacks.every((stack) => wanted(stack).length === 0)) return clashes;
+  interface Clash {
+    readonly name: string;
+    readonly service: string;
+    readonly holder: string;
+    readonly project: string;
+    readonly givenUpBy: string | null;
+  }
+  if (stacks.every((stack) => wantedNames(stack.resolved.desired).length === 0)) return new Map();
   const byProject = new Map(stacks.map((stack) => [stack.resolved.desired.project, stack]));
   const left = new Set(leaving.all.map((one) => one.project));
-  const holders = new Map<string, { readonly project: string; readonly holder: string }>();
+  const goes = new Set(leaving.now.map((one) => one.project));
+  const holders = new Map<string, Omit<Clash, 'name' | 'service'>>();
   for (const { name, project } of index.observed.containers) {
+    if (goes.has(project)) continue;
     const stack = byProject.get(project);
-    // Given up by this very commit: then the order decides, and the next try finds it free.
-    if (left.has(project) || (stack && !wanted(stack).some((one) => one.name === name))) continue;
-    holders.set(name, { project, holder: stack ? `stack ${stack.name}` : `container ${name}` });
+    const isGivenUp = stack && !wantedNames(stack.resolved.desired).some((one) => one.name === name);
+    const holder = stack || left.has(project) ? `stack ${stack?.name ?? project}` : `container ${name}`;
+    holders.set(name, { project, holder, givenUpBy: isGivenUp ? stack.name : null });
   }
+  const clashes = new Map<string, Clash>();
   for (const stack of [...stacks].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const { project } = stack.resolved.desired;
-    for (const { name, service } of wanted(stack)) {
+    for (const { name, service } of wantedNames(stack.resolved.desired)) {
       const other = holders.get(name);
-      if (other === undefined) holders.set(name, { project, holder: `stack ${stack.name}` });
-      else if (other.project !== project && !clashes.has(stack.name)) {
-        const message = `stack ${stack.name} wants the container name ${name}, which ${other.holder} has`;
-        clashes.set(stack.name, new Fault('NAME_TAKEN', message, { data: { name, service, holder: other.holder } }));
-      }
+      if (other === undefined) holders.set(name, { project, holder: `stack ${stack.name}`, givenUpBy: null });
+      else if (other.project !== project && !clashes.has(stack.name))
+        clashes.set(stack.name, { name, service, ...other });
     }
   }
-  return clashes;
+  return new Map(
+    [...clashes].map(([stack, { name, service, holder, project }]): [string, Fault] => {
+      const why = whyTaken(stack, clashes, left.has(project), 'take another container name');
+      const message = `stack ${stack} wants the container name ${name}, which ${holder} has${why}`;
+      return [stack, new Fault('NAME_TAKEN', message, { data: { name, service, holder } })];
+    }),
+  );
+}
+
+/** When the stack can have what another one has: after that was deployed, or never while each waits for the next, and the last for the first.
+ * Who has it now keeps it until then: Compose would take the containers of the stack away before it finds that it cannot make the new ones. */
+function whyTaken(
+  stack: string,
+  clashes: ReadonlyMap<string, { readonly givenUpBy: string | null }>,
+  hasLeft: boolean,
+  firstStep: string,
+): string {
+  const giver = clashes.get(stack)?.givenUpBy ?? null;
+  if (giver === null) return hasLeft ? '; that stack left the fleet and is not taken away yet' : '';
+  const seen = new Set<string>();
+  let next: string | null = giver;
+  while (next !== null && next !== stack && !seen.has(next)) {
+    seen.add(next);
+    next = clashes.get(next)?.givenUpBy ?? null;
+  }
+  return next === stack
+    ? `; ${giver} waits in its turn for what ${stack} has: let one of them ${firstStep} in a commit of its own first, then swap`
+    : `; ${giver} gives it up in this commit: ${stack} can be deployed after it`;
 }
 
 /** Stack → the fault that names both sides. The stack that already runs with a port keeps it; else the first by name. */
@@ -141,31 +176,15 @@ export function clashesOf(
       if (!other) claims.push({ hostIp: port.hostIp, holder: `stack ${stack.name}`, project: desired.project });
     }
   }
-  /** Each waits for a port of the next, and the last for one of the first. */
-  const isCircle = (name: string): boolean => {
-    const seen = new Set<string>();
-    let next = clashes.get(name)?.givenUpBy ?? null;
-    while (next !== null && next !== name && !seen.has(next)) {
-      seen.add(next);
-      next = clashes.get(next)?.givenUpBy ?? null;
-    }
-    return next === name;
-  };
   const own = stacks.flatMap((stack): [string, Fault][] => {
     const fault = ownClash(stack);
     return fault ? [[stack.name, fault]] : [];
   });
   return new Map([
     ...nameClashes(stacks, index, leaving),
-    ...[...clashes].map(([name, { key, service, port, other, givenUpBy }]): [string, Fault] => {
-      const more = isCircle(name)
-        ? `; ${givenUpBy} waits in its turn for a port of ${name}: let one of them publish a free port in a commit of its own first, then swap`
-        : givenUpBy !== null
-          ? `; ${givenUpBy} gives it up in this commit: ${name} can be deployed after it`
-          : left.has(other.project)
-            ? '; that stack left the fleet and is not taken away yet'
-            : '';
-      const message = `stack ${name} wants port ${key}, which ${other.holder} has${more}`;
+    ...[...clashes].map(([name, { key, service, port, other }]): [string, Fault] => {
+      const why = whyTaken(name, clashes, left.has(other.project), 'publish a free port');
+      const message = `stack ${name} wants port ${key}, which ${other.holder} has${why}`;
       const { published, protocol } = port;
       return [
         name,
@@ -179,12 +198,12 @@ export function clashesOf(
 export interface Succession {
   /** Who leaves. */
   readonly leaver: Applied;
-  /** `8080/tcp`: what `by` takes over of it. */
-  readonly port: string;
+  /** What `by` takes over of it: `port 8080/tcp`, `container name proxy`. */
+  readonly what: string;
   readonly by: string;
 }
 
-/** Which of those that leave have ports of which these stacks: they go right before those come, and stay when those cannot. */
+/** Which of those that leave have ports or container names of which these stacks: they go right before those come, and stay when those cannot. */
 export function successionsOf(
   stacks: readonly Claimant[],
   index: ObservedIndex,
@@ -193,12 +212,16 @@ export function successionsOf(
   if (leaving.length === 0) return [];
   const taken = claimsOf(index, (project) => project);
   return leaving.flatMap((leaver) => {
-    for (const { name, resolved } of stacks)
+    const names = new Set((index.containers.get(leaver.project) ?? []).map((one) => one.name));
+    for (const { name, resolved } of stacks) {
       for (const { port } of wantedPorts(resolved.desired)) {
         const claims = taken.get(keyOf(port)) ?? [];
         if (claims.some((claim) => claim.project === leaver.project && overlap(claim.hostIp, port.hostIp)))
-          return [{ leaver, port: keyOf(port), by: name }];
+          return [{ leaver, what: `port ${keyOf(port)}`, by: name }];
       }
+      const wanted = wantedNames(resolved.desired).find((one) => names.has(one.name));
+      if (wanted) return [{ leaver, what: `container name ${wanted.name}`, by: name }];
+    }
     return [];
   });
 }

@@ -102,6 +102,34 @@ describe('drift that an `up` misses', () => {
       /rename side/,
     ));
 
+  it('makes anew what shares namespaces with a container of another stack once that is another one', async () => {
+    const GUEST = 'wlt-unseen-guest';
+    const guest = (name: string, how: string): string => `  ${name}: { <<: *base, ${how} }\n`;
+    const base = `x-base: &base { image: ${IMAGE}, command: sleep 2147483647, init: true, stop_grace_period: 0s }\nservices:\n`;
+    fleet.push({
+      [`stacks/${GUEST}/compose.yaml`]: `${base}${guest('net', `network_mode: "container:${P}-side-1"`)}${guest('data', `volumes_from: ["container:${P}-side-1:ro"]`)}`,
+    });
+    const first = await fleet.windlass('apply', '--yes');
+    expect(first.code, first.err).toBe(0);
+    expect((await fleet.windlass('plan', '--detailed-exitcode')).code).toBe(0);
+    const before = containersOf(GUEST);
+    docker('rm', '-f', `${P}-side-1`);
+    expect((await fleet.windlass('apply', '--yes', '--stack', P)).code).toBe(0);
+    const plan = await fleet.windlass('plan', '--detailed-exitcode');
+    expect([plan.code, plan.out]).toEqual([
+      2,
+      expect.stringMatching(/recreate net .*namespace it shares is gone \(wlt-unseen-side-1\)/),
+    ]);
+    expect((await fleet.windlass('apply', '--yes')).code).toBe(0);
+    const after = containersOf(GUEST);
+    expect(after[`${GUEST}-data-1`]).toBe(before[`${GUEST}-data-1`]);
+    const { NetworkMode } = inspect(`${GUEST}-net-1`)['HostConfig'] as { NetworkMode: string };
+    expect(NetworkMode).toBe(`container:${inspect(`${P}-side-1`).Id}`);
+    fleet.push({ [`stacks/${GUEST}`]: null });
+    expect((await fleet.windlass('apply', '--yes')).code).toBe(0);
+    expect(containersOf(GUEST)).toEqual({});
+  });
+
   it('makes a network again that was made by hand with the same labels and other options', async () => {
     await bend(
       () => {

@@ -118,7 +118,7 @@ describe('a port that changes hands', () => {
     const { code, out } = await run(sim, 'plan');
     expect(code).toBe(1);
     expect(out).toContain(
-      'stack a wants port 28092/tcp, which stack b has; b waits in its turn for a port of a: let one of them publish a free port in a commit of its own first, then swap',
+      'stack a wants port 28092/tcp, which stack b has; b waits in its turn for what a has: let one of them publish a free port in a commit of its own first, then swap',
     );
     expect(running(sim)).toEqual(['a', 'b']);
   });
@@ -157,11 +157,34 @@ describe('what cannot be had twice', () => {
     expect((await run('plan b c')).out).toContain('nothing to do');
   });
 
-  it('a name that the stack of it gives up in the same commit is not refused', async () => {
-    const { sim, run } = fleet({ b: NAMED });
+  it('a name that another stack gives up in the same commit is not taken before: nothing is taken away for it', async () => {
+    const OTHER = web('container_name: other');
+    const { sim, run } = fleet({ a: web('user: "0"'), b: NAMED });
     await run('apply --yes');
-    sim.source.push({ 'stacks/a/compose.yaml': NAMED, 'stacks/b/compose.yaml': web('container_name: other') });
-    expect((await run('plan')).out).not.toContain('NAME_TAKEN');
+    const before = sim.world.containersOf('a').map((one) => one.id);
+    sim.source.push({ 'stacks/a/compose.yaml': NAMED, 'stacks/b/compose.yaml': OTHER });
+    const why =
+      'stack a wants the container name proxy, which stack b has; b gives it up in this commit: a can be deployed after it';
+    expect((await run('plan')).out).toContain(why);
+    const first = await run('apply --yes');
+    expect([first.code, first.out]).toEqual([1, expect.stringContaining(why)]);
+    expect(sim.world.containersOf('a').map((one) => one.id)).toEqual(before);
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(sim.world.containersOf('a').map((one) => one.spec.name)).toEqual(['proxy']);
+    sim.source.push({ 'stacks/a/compose.yaml': OTHER, 'stacks/b/compose.yaml': NAMED });
+    expect((await run('plan')).out).toContain(
+      'let one of them take another container name in a commit of its own first',
+    );
+  });
+
+  it('a name of a stack that leaves the fleet in the same commit is taken over right after it went', async () => {
+    const { sim, run } = fleet({ old: NAMED });
+    await run('apply --yes');
+    sim.source.push({ 'stacks/new/compose.yaml': NAMED, 'stacks/old/compose.yaml': null });
+    expect((await run('plan')).out).toContain('right before new comes, which takes its container name proxy over');
+    expect((await run('apply --yes')).code).toBe(0);
+    expect(sim.world.containersOf('new').map((one) => one.spec.name)).toEqual(['proxy']);
+    expect(sim.world.containersOf('old')).toEqual([]);
   });
 
   it.each([

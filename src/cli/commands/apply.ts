@@ -92,7 +92,7 @@ export const command: Command = {
       io.json({
         runs,
         removed: result.removed,
-        kept: result.kept.map(({ leaver, by, port }) => ({ stack: leaver.stack, until: by, port })),
+        kept: result.kept.map(({ leaver, by, what }) => ({ stack: leaver.stack, until: by, takes: what })),
         failures: Object.fromEntries(
           [...result.failures].map(([name, { code, message, data }]) => [name, { code, message, data }]),
         ),

@@ -133,8 +133,8 @@ function formatSuccession(view: PlanView, stack: string): string {
   const one = view.successions.find(({ leaver }) => leaver.stack === stack);
   if (one === undefined) return '';
   return isWork(view, one.by)
-    ? `; right before ${one.by} comes, which takes its port ${one.port} over`
-    : `; not before ${one.by} can be deployed, which takes its port ${one.port} over`;
+    ? `; right before ${one.by} comes, which takes its ${one.what} over`
+    : `; not before ${one.by} can be deployed, which takes its ${one.what} over`;
 }
 
 export const formatStays = (stack: string, byRequest: readonly string[]): string =>
@@ -142,8 +142,8 @@ export const formatStays = (stack: string, byRequest: readonly string[]): string
     ? `${stack}: lives by a request, git does not declare it; stays until \`windlass prune ${stack}\` takes its containers away`
     : `${stack}: left the fleet; stays because of prune: false, until \`windlass prune ${stack}\` takes its containers away`;
 
-export const formatKept = ({ leaver, by, port }: Succession): string =>
-  `left ${leaver.stack} running: ${by}, which takes its port ${port} over, was not deployed`;
+export const formatKept = ({ leaver, by, what }: Succession): string =>
+  `left ${leaver.stack} running: ${by}, which takes its ${what} over, was not deployed`;
 
 /** In the order in which they run, around the change. */
 export const formatPhases = (io: Painter, hooks: NonNullable<ReturnType<PlanView['hooks']['get']>>): string[] =>
@@ -243,7 +243,7 @@ export function planJson(view: PlanView): unknown {
     interrupted: Object.fromEntries(view.left),
     uninstall: [...names],
     uninstallBefore: Object.fromEntries(
-      view.successions.map(({ leaver, by, port }) => [leaver.stack, { stack: by, port }]),
+      view.successions.map(({ leaver, by, what }) => [leaver.stack, { stack: by, takes: what }]),
     ),
     uninstallHooks: Object.fromEntries([...names].map((stack) => [stack, view.hooks.get(stack) ?? []])),
     lostHooks: Object.fromEntries([...view.lostHooks].filter(([stack]) => names.has(stack))),
