@@ -538,9 +538,13 @@ volumes: { include: [dump] }
     expect(left(world)).toEqual([]);
   });
 
-  it.each(['is on record', 'was not written down yet'])(
-    'that is gone on with archives a source anew that came up again meanwhile, as by a restart of the engine: the first archive %s',
-    async (which) => {
+  it.each([
+    ['is on record', 'running'],
+    ['was not written down yet', 'running'],
+    ['is on record', 'restarting'],
+  ] as const)(
+    'that is gone on with archives a source anew that came up again meanwhile, as by a restart of the engine: the first archive %s, the source is %s',
+    async (which, state) => {
       const world = await shop({ ...FILES, 'stacks/shop/stack.yaml': STACK });
       const plan = await planned(world, request);
       const away = new Fault('ENGINE_UNREACHABLE', 'it restarts');
@@ -556,6 +560,7 @@ volumes: { include: [dump] }
       expect([statesOf(world), left(world).length, made.length]).toEqual(['exited', 2, 1]);
       expect(cloneRecord(world.sim.house, 'q1')?.archive).toBe(isOnRecord ? made[0] : null);
       world.sim.world.start('shop-web-1');
+      world.sim.world.container('shop-web-1').state = state;
       world.data.set('shop_data', 'written since');
       await run(world, plan, { archiveLive });
       expect(world.sees('shop2-web-1', '/data')).toBe('written since');

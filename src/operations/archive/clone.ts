@@ -354,7 +354,7 @@ async function hasComeUp(bench: Workbench, { stack, target }: ClonePlan): Promis
   if (unfinishedRestores(bench.house).some((one) => one.plan.target === target)) return false;
   const names = new Set(applied.desired.services.map(({ name }) => name));
   return projectContainers(await bench.look.fresh('known'), applied.project).some(
-    (one) => names.has(one.service) && !one.oneOff && one.state === 'running',
+    (one) => names.has(one.service) && !one.oneOff && (one.state === 'running' || one.state === 'restarting'),
   );
 }
 
