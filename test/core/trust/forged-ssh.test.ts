@@ -116,7 +116,8 @@ const SIGNATURES: readonly Row[] = [
     () => by(rsa, { bend: (raw) => Buffer.concat([Buffer.of(0), raw]) }),
     'bad',
   ],
-  ['RSA that is short', 'malformed-ssh-signature', () => by(rsa, { bend: (raw) => raw.subarray(1) }), 'bad'],
+  // Cut at its end: OpenSSH takes one without its leading zeros, and one in 256 has some.
+  ['RSA that is short', 'malformed-ssh-signature', () => by(rsa, { bend: (raw) => raw.subarray(0, -1) }), 'bad'],
   ['RSA over SHA-256 named SHA-512', 'bad-signature', () => by(rsa, { digest: 'sha256' }), 'bad'],
   [
     'ECDSA with needless zeros',
