@@ -170,7 +170,8 @@ describe.each([
       const hashes = hashesOf(model);
       const observed = await eventually(
         () => world.runtime.observe({ inspect: [at.project] }),
-        (seen) => seen.containers.filter((container) => container.health === 'healthy').length >= 2,
+        (seen) =>
+          seen.containers.filter(({ project, health }) => project === at.project && health === 'healthy').length >= 2,
       );
       const ours = observed.containers.filter((container) => container.project === at.project);
       const web = ours
